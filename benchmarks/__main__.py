@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    growth,
     hive,
     indexes,
     local_writing,
@@ -15,6 +16,7 @@ from benchmarks import (
     peers,
     planning,
     record_index,
+    spark_writing,
     surgery,
     sync,
     trino,
@@ -25,6 +27,7 @@ from benchmarks.writing import Job
 PAGE = Path(__file__).parents[1] / "docs/benchmarks.md"
 WHAT = [
     "writing",
+    "spark_writing",
     "local_writing",
     "planning",
     "million",
@@ -35,7 +38,10 @@ WHAT = [
     "record_index",
     "surgery",
     "indexes",
+    "growth",
 ]
+LONG = ["growth"]
+"""Run only when they are named."""
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
 
@@ -64,8 +70,8 @@ def writing_table(jobs: list[Job]) -> str:
 def planning_table(figures: dict[str, Any]) -> str:
     lines = ["| filter | cold (s) | held open (ms) | files kept |", "|---|---|---|---|"]
     for name, where in planning.FILTERS.items():
-        cold, warm, kept = figures["cold"][name], figures["warm"][name] * 1000, figures["kept"][name]
-        lines.append(f"| {name}: `{where}` | {cold:.2f} | {warm:.1f} | {kept} |")
+        cold, warm, files = figures["cold"][name], figures["warm"][name] * 1000, figures["kept"][name]
+        lines.append(f"| {name}: `{where}` | {cold:.2f} | {warm:.1f} | {files} |")
     return "\n".join([*lines, "", f"Peak memory of the process: {figures['peak_mib']} MiB."])
 
 
@@ -74,13 +80,17 @@ def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
     match what:
         case "local_writing":
             return "Writing without Spark", "\n".join(local_writing.table(*local_writing.measure(folder, repeats)))
+        case "spark_writing":
+            return "Writing beside Spark", "\n".join(spark_writing.table(*spark_writing.measure(folder, repeats)))
+        case "growth":
+            return "Growth", "\n".join(growth.table(*growth.run(folder, repeats)))
         case "planning":
             return "Planning", planning_table(planning.run(folder))
         case "million":
             return f"{million.FILES:,} files", million.table(million.run(folder))
         case "peers":
-            found = peers.measure(folder, repeats)
-            return f"Planning beside others, {peers.FILES:,} files", "\n".join(peers.table(found))
+            answers = peers.measure(folder, repeats)
+            return f"Planning beside others, {peers.FILES:,} files", "\n".join(peers.table(answers))
         case "trino":
             return f"Trino, {trino.shipments.FILES} files", "\n".join(trino.table(trino.run(folder, repeats)))
         case "hive":
@@ -97,32 +107,45 @@ def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
             return "Writing", writing_table(writing.measure(folder, repeats))
 
 
+def with_sections(page: str, machine_line: str, sections: dict[str, str]) -> str:
+    """The page with some sections of its results replaced; others stay, and new ones come last.
+
+    Args:
+        page: text of `docs/benchmarks.md`.
+        machine_line: what the sections were measured on; each says so where it differs from the page's.
+        sections: tables by heading.
+    """
+    before, rest = page.split(START)
+    results, after = rest.split(END)
+    head, *parts = results.split("\n### ")
+    present = {heading: text for heading, _, text in (part.partition("\n") for part in parts)}
+    present |= {heading: f"\n{table}\n" for heading, table in sections.items()}
+    head = head if len(sections) < len(present) else f"\n\n{machine_line}\n"
+    body = "".join(f"\n### {heading}\n{text}" for heading, text in present.items())
+    return f"{before}{START}{head}{body}\n{END}{after}".replace("\n\n\n", "\n\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "what",
         nargs="*",
-        default=WHAT,
+        default=[name for name in WHAT if name not in LONG],
         help=", ".join(WHAT),
     )
     parser.add_argument("--repeats", type=int, default=3, help="counted runs of each job")
     parser.add_argument("--folder", type=Path, help="where tables are kept; a temporary folder otherwise")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks.md")
-    given = parser.parse_args()
+    parser.add_argument("--write", action="store_true", help="replace the tables in docs/benchmarks.md")
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="benchmarks-") as temporary:
-        folder = given.folder or Path(temporary)
+        folder = arguments.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        parts = [f"Machine: {machine()}."]
-        for name in WHAT:
-            if name in given.what:
-                heading, table = measured(name, folder, given.repeats)
-                parts += [f"### {heading}", table]
-    text = "\n\n".join(parts)
-    print(text)
-    if given.write:
-        page = PAGE.read_text()
-        before, rest = page.split(START)
-        PAGE.write_text(f"{before}{START}\n\n{text}\n\n{END}{rest.split(END)[1]}")
+        chosen = [name for name in WHAT if name in arguments.what]
+        sections = dict(measured(name, folder, arguments.repeats) for name in chosen)
+    machine_line = f"Machine: {machine()}."
+    print("\n\n".join([machine_line, *(f"### {heading}\n\n{table}" for heading, table in sections.items())]))
+    if arguments.write:
+        PAGE.write_text(with_sections(PAGE.read_text(), machine_line, sections))
 
 
 if __name__ == "__main__":

@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 from table_format.actions.commit import WriteStat
-from table_format.base_file.writer import write_base_file
 from table_format.codecs.avro_schema import schema_text
 from table_format.config.properties import ensure_partition_metadata
-from table_format.meta_columns import add_meta_columns
 from table_format.slices.file_names import BaseFileName, new_file_id
 from table_writer.commit.transaction import WriteTransaction
+from table_writer.encoding.base_file import write_base_file
+from table_writer.encoding.meta_columns import add_meta_columns
 from table_writer.metadata.column_statistics import collect_statistics, indexable_columns
 from table_writer.timeline.markers import create_marker
 
@@ -21,7 +21,7 @@ from table_writer.timeline.markers import create_marker
 def commit_file(
     transaction: WriteTransaction, rows: pa.Table, keys: pa.Array[Any], number: int, partition: str = ""
 ) -> tuple[WriteStat, pa.Table]:
-    """Write rows as a file group of their own; what the commit and the column statistics say of it.
+    """Write rows as a separate file group; what the commit and the column statistics say of it.
 
     Args:
         transaction: inflight.

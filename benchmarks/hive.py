@@ -125,7 +125,7 @@ def run(folder: Path, repeats: int) -> Figures:
                 ask(made, next(iter(QUESTIONS.values())).format(table))
         for name, question in QUESTIONS.items():
             expected = None
-            found: dict[str, list[float]] = {side: [] for side in TABLES}
+            seconds_by_side: dict[str, list[float]] = {side: [] for side in TABLES}
             for attempt in range(repeats + 1):  # one round warms caches and compilers
                 for side, table in TABLES.items():
                     seconds, rows = ask(made, question.format(table))
@@ -133,8 +133,8 @@ def run(folder: Path, repeats: int) -> Figures:
                     if not same_rows(rows, expected):
                         raise RuntimeError(f"{name}: {side} gave other rows than {PLAIN}")
                     if attempt:
-                        found[side].append(seconds)
-            figures.seconds[name] = found
+                        seconds_by_side[side].append(seconds)
+            figures.seconds[name] = seconds_by_side
             figures.planning[name] = last_planning(log)
             figures.round_trip[name] = last_round_trip(made.process.log)
     return figures
@@ -142,20 +142,20 @@ def run(folder: Path, repeats: int) -> Figures:
 
 def last_round_trip(log: Path) -> float:
     """Milliseconds of the last `getSplits` that HiveServer2 logged."""
-    found = re.findall(r"Hudi table .* splits, ([0-9]+) ms", log.read_text(errors="replace"))
-    return float(found[-1]) if found else math.nan
+    times = re.findall(r"Hudi table .* splits, ([0-9]+) ms", log.read_text(errors="replace"))
+    return float(times[-1]) if times else math.nan
 
 
 def table(figures: Figures) -> Iterator[str]:
     """The figures as a Markdown table."""
     yield "| query on Hive 4.0.1 | table | runs (s) | median (s) | times as fast | planning (ms) | getSplits (ms) |"
     yield "|---|---|---|---|---|---|---|"
-    for question, found in figures.seconds.items():
-        own = statistics.median(found[PLAIN])
+    for question, runs_by_side in figures.seconds.items():
+        own = statistics.median(runs_by_side[PLAIN])
         for side in TABLES:
-            median = statistics.median(found[side])
-            runs = ", ".join(f"{seconds:.2f}" for seconds in found[side])
-            told = (
+            median = statistics.median(runs_by_side[side])
+            runs = ", ".join(f"{seconds:.2f}" for seconds in runs_by_side[side])
+            service_times = (
                 f"{figures.planning[question]:.1f} | {figures.round_trip[question]:.0f}" if side == HANDLER else "- | -"
             )
-            yield f"| {question} | {side} | {runs} | {median:.2f} | {own / median:.1f} | {told} |"
+            yield f"| {question} | {side} | {runs} | {median:.2f} | {own / median:.1f} | {service_times} |"

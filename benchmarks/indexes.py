@@ -147,7 +147,7 @@ def run(folder: Path, repeats: int, scale: str = lineitem.SCALE) -> Figures:
             for index, change in ((index, change) for index in UPSERTED for change in CHANGES):
                 for side in UPSERTED[index]:
                     origin = figures.built[index, OURS if side == WHOLE else side].path
-                    # a path of its own each time: Apache's session remembers files by path
+                    # a new path each time: Apache's session remembers files by path
                     path = folder / f"{origin.name}-{attempt}"
                     shutil.copytree(origin, path)
                     seconds, summary = sides.write(index, side, path, sources[change], "upsert")
@@ -184,7 +184,7 @@ def _index_bytes(index: str, path: Path) -> int:
         return sum(file.stat().st_size for file in (path / ".hoodie/metadata/record_index").iterdir())
     if index == BLOOMS:
         texts = (pq.read_metadata(file).metadata or {} for file in path.glob("*.parquet"))
-        return sum(len(found.get(BLOOM.encode(), b"")) for found in texts)
+        return sum(len(key_values.get(BLOOM.encode(), b"")) for key_values in texts)
     return 0
 
 
@@ -205,12 +205,12 @@ def _look_up(sides: Sides, figures: Figures, changes: Path) -> None:
             where = " AND ".join(f"{name} = {value}" for name, value in key.items())
             start = time.perf_counter()
             if side == APACHE:
-                found = _ask_apache(sides.apache, index, built.path, where)
+                row_count = _ask_apache(sides.apache, index, built.path, where)
             else:
-                found = Table.open(str(built.path)).scan(where).to_arrow().num_rows
+                row_count = Table.open(str(built.path)).scan(where).to_arrow().num_rows
             seconds = time.perf_counter() - start
-            if found != 1:
-                raise RuntimeError(f"{built.path}: {found} rows where {where}")
+            if row_count != 1:
+                raise RuntimeError(f"{built.path}: {row_count} rows where {where}")
             if attempt:
                 built.lookups.append(seconds)
         built.files = _files_kept(sides.apache, index, side, built.path, where)
@@ -241,8 +241,8 @@ def _ask_apache(apache: ApacheHudi, index: str, path: Path, where: str) -> int:
 def _files_kept(apache: ApacheHudi, index: str, side: str, path: Path, where: str) -> int | None:
     if side != APACHE:
         return len(Table.open(str(path)).scan(where).plan().splits)
-    (kept,) = apache.planned_files(path, [where], _reading(index))
-    return None if kept is None else len(kept)
+    (files,) = apache.planned_files(path, [where], _reading(index))
+    return None if files is None else len(files)
 
 
 def table(figures: Figures) -> Iterator[str]:

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from table_format.actions.commit import WriteStat
-from table_format.base_file.writer import write_base_file
 from table_format.codecs.arrow_numpy import fixed_rows, from_numpy
 from table_format.codecs.avro_schema import schema_text
 from table_format.config.properties import ensure_partition_metadata
-from table_format.meta_columns import add_meta_columns
 from table_format.slices.file_names import BaseFileName, new_file_id
 from table_format.storage import Storage
 from table_writer.commit.create import create_table
 from table_writer.commit.transaction import WriteTransaction
+from table_writer.encoding.base_file import write_base_file
+from table_writer.encoding.meta_columns import add_meta_columns
 from table_writer.timeline.markers import create_marker
 
 NAME = "keyed"

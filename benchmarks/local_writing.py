@@ -156,7 +156,7 @@ def measure_apache(folder: Path, source: Path, batches: dict[str, pa.Table], job
             seconds = time.perf_counter() - started
             jobs[name, APACHE] = Job(name, APACHE, [seconds], [], lineitem.bytes_on_disk(path) / 1e6)
 
-        # the session remembers files by path, so that each table has a folder of its own
+        # the session remembers files by path, so that each table has its own folder
         base = folder / "local-apache"
         for path in (folder / "local-apache-first", base):
             run(BULK, path, source, BULK)
@@ -167,7 +167,7 @@ def measure_apache(folder: Path, source: Path, batches: dict[str, pa.Table], job
 
 
 def bounded(folder: Path, rows: pa.Table) -> Memory:
-    """A process of its own writes the rows, mapped from a file, under a tenth of their bytes."""
+    """A separate process writes the rows, mapped from a file, under a tenth of their bytes."""
     data = folder / "data/lineitem.arrow"
     with pa.OSFile(str(data), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as out:
         out.write_table(rows, max_chunksize=1 << 16)

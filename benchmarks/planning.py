@@ -46,7 +46,7 @@ def peak_mib() -> int:
 
 
 def run(folder: Path) -> dict[str, object]:
-    """Build the table once, then measure in a process of its own."""
+    """Build the table once, then measure in a separate process."""
     path = folder / "wide"
     if not path.exists():
         from benchmarks.synthetic import Shape, build

@@ -24,21 +24,23 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks import keyed
 from benchmarks.writing import RIVAL, spark_session
 from spark_writer import HudiTable
-from spark_writer.executor import FrameRows, SparkExecutor
+from spark_writer.executor import SparkExecutor
+from spark_writer.frame_rows import FrameRows
 from spark_writer.progress import default_parallelism
-from table_format.base_file.writer import BaseFileOptions
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.keys.bucket_index import BucketHashRule
 from table_format.keys.key_generator import key_spec_of_properties
 from table_format.metadata_table.record_index import RecordIndex
 from table_format.table.client import TableClient
+from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.plan import KeyPlan
 from table_writer.record_index.bootstrap import bootstrap_index
-from table_writer.tagging.files import indexed_files, sizing
+from table_writer.slots.partition_files import PartitionFiles
+from table_writer.tagging.files import sizing
 from table_writer.tagging.passes import IndexedWrite
 from table_writer.tagging.rows import Profile, RowPlan
-from table_writer.tagging.tagging import Known, TagPlan, file_names_of
+from table_writer.tagging.tagging import Known, TagPlan
 from tests.support.apache_hudi_client import ApacheHudi
 
 ROWS = 50_000_000
@@ -132,7 +134,7 @@ def run(folder: Path, repeats: int, rows: int = ROWS, entries: int = ENTRIES) ->
 
 
 def _measure_hfile(folder: Path, entries: int, figures: Figures) -> None:
-    """Look keys up in an index of one file group; the file is in memory, and every run opens it anew."""
+    """Look keys up in an index of one file group; the file is in memory, and every run opens it again."""
     path = folder / f"keyed-one-{entries}"
     shutil.rmtree(path, ignore_errors=True)
     keyed.build(path, entries)
@@ -158,10 +160,10 @@ def _some(keys: pa.Array[Any], count: int, random: np.random.Generator) -> pa.Ar
 def _look_up(path: Path, keys: pa.Array[Any], options: dict[str, str]) -> float:
     index = RecordIndex.open(TableClient.open(str(path)), options=options)
     start = time.perf_counter()
-    found = index.get_record_locations(keys)
+    locations = index.get_record_locations(keys)
     seconds = time.perf_counter() - start
-    if found.num_rows != len(keys):
-        raise RuntimeError(f"{found.num_rows} of {len(keys)} keys found")
+    if locations.num_rows != len(keys):
+        raise RuntimeError(f"{locations.num_rows} of {len(keys)} keys found")
     return seconds
 
 
@@ -177,16 +179,16 @@ def _bootstrap(spark: SparkSession, path: Path, figures: Figures) -> None:
 def _tag(spark: SparkSession, path: Path, wanted: Path, repeats: int, figures: Figures) -> None:
     rows = spark.read.parquet(str(wanted)).repartition(default_parallelism(spark)).persist()
     rows.count()
-    found = []
+    runs = []
     for attempt in range(repeats + 1):
         start = time.perf_counter()
         profile = _tag_once(path, rows)
         seconds = time.perf_counter() - start
         _require(OURS, sum(profile.updates.values()), figures)
         if attempt:
-            found.append(seconds)
+            runs.append(seconds)
     rows.unpersist()
-    figures.tagging[OURS] = found
+    figures.tagging[OURS] = runs
 
 
 def _tag_once(path: Path, rows: DataFrame) -> Profile:
@@ -194,11 +196,7 @@ def _tag_once(path: Path, rows: DataFrame) -> Profile:
     options = WriteOptions.of(OPTIONS)
     client = TableClient.open(str(path))
     timeline = client.timeline()
-    files = indexed_files(client, timeline)
-    places = files.table
     plan = TagPlan(
-        files=file_names_of(places["partition"], places["file_id"]),
-        partitions=places["partition"].combine_chunks(),
         known=Known.MERGE,
         by_partition=False,
         move=False,
@@ -222,7 +220,7 @@ def _tag_once(path: Path, rows: DataFrame) -> Profile:
         rows=keying,
         tags=plan,
         index=RecordIndex.open(client, timeline),
-        files=files,
+        files=PartitionFiles(client, timeline),
         placed=True,
         sizing=lambda measured: sizing(options, None, measured),
         partitioned=False,
@@ -242,20 +240,20 @@ def _tag_once(path: Path, rows: DataFrame) -> Profile:
 
 def _tag_plainly(path: Path, wanted: Path, repeats: int, figures: Figures) -> None:
     keys: Any = pq.read_table(wanted, columns=["id"])["id"].combine_chunks()
-    found = []
+    runs = []
     for attempt in range(repeats + 1):
         start = time.perf_counter()
         locations = RecordIndex.open(TableClient.open(str(path))).get_record_locations(keys)
         seconds = time.perf_counter() - start
         _require(PLAIN, locations.num_rows, figures)
         if attempt:
-            found.append(seconds)
-    figures.tagging[PLAIN] = found
+            runs.append(seconds)
+    figures.tagging[PLAIN] = runs
 
 
-def _require(side: str, found: int, figures: Figures) -> None:
-    if found != figures.wanted:
-        raise RuntimeError(f"{side}: {found} of {figures.wanted} keys found")
+def _require(side: str, count: int, figures: Figures) -> None:
+    if count != figures.wanted:
+        raise RuntimeError(f"{side}: {count} of {figures.wanted} keys found")
 
 
 def table(figures: Figures) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What the benchmarks of services share: commands that serve, what they log, whether two answers are the same."""
+"""Shared by the benchmarks of services: running commands, their logs, and comparing answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import psutil
 
 @contextlib.contextmanager
 def command(*arguments: str, ready: int, log: Path) -> Iterator[psutil.Process]:
-    """A command of hudi-catalog that serves until the block ends, once its status port says that it is ready."""
+    """A command of hudi-catalog that serves until the block ends, once its status port reports that it is ready."""
     program = Path(sys.executable).with_name("hudi-catalog")
     with log.open("w") as stream:
         process = subprocess.Popen(

@@ -23,10 +23,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks import keyed, lineitem
-from table_format.base_file.writer import BaseFileOptions
 from table_format.codecs.arrow_numpy import from_numpy
-from table_format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_COLUMNS, RECORD_KEY, add_meta_columns
+from table_format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_COLUMNS, RECORD_KEY
 from table_format.storage import Storage
+from table_writer.encoding.base_file import BaseFileOptions
+from table_writer.encoding.meta_columns import add_meta_columns
 from table_writer.surgery.splice import FileEdit, NewColumns, SpliceResult, splice
 
 GROUPS = 20
@@ -100,7 +101,7 @@ def payments(folder: Path, rows: int) -> Path:
         random = np.random.default_rng(number)
         numbers = {name: random.integers(0, 1 << 62, rows) for name in ("account", "merchant", "order", "device")}
         names = ("amount", "fee", "tax", "score", "latitude", "longitude")
-        columns: dict[str, Any] = {name: from_numpy(found) for name, found in numbers.items()}
+        columns: dict[str, Any] = {name: from_numpy(values) for name, values in numbers.items()}
         columns |= {name: from_numpy(random.random(rows) * 1000) for name in names}
         columns["at"] = from_numpy(1_767_225_600_000_000 + random.integers(0, 10**12, rows)).cast(pa.timestamp("us"))
         columns["token"] = keyed.keys_of_file(GROUPS + number, rows).take(from_numpy(random.permutation(rows)))
@@ -213,15 +214,15 @@ def _measure_large(source: Path, repeats: int, figures: Figures) -> None:
 def _measure_cells(source: Path, repeats: int, figures: Figures) -> None:
     target = source.with_name("surgery-target.parquet")
     names = pq.read_schema(source).names
-    found: dict[tuple[int, int], list[float]] = {(g, c): [] for g in SHARES for c in WIDTHS}
+    seconds_of: dict[tuple[int, int], list[float]] = {(g, c): [] for g in SHARES for c in WIDTHS}
     for attempt in range(min(repeats, 2) + 1):
         seconds = [_timed(lambda: rewrite(source, target), target)[0]]
-        for (groups, columns), runs in found.items():
+        for (groups, columns), runs in seconds_of.items():
             if attempt:
                 runs.append(_timed(partial(update, source, target, groups, names[-columns:]), target)[0])
         if attempt:
             figures.whole += seconds
-    figures.cells = {cell: statistics.median(runs) for cell, runs in found.items()}
+    figures.cells = {cell: statistics.median(runs) for cell, runs in seconds_of.items()}
 
 
 def _timed(job: Callable[[], SpliceResult | None], target: Path) -> tuple[float, SpliceResult | None]:

@@ -85,17 +85,17 @@ def run(folder: Path, repeats: int) -> dict[str, Syncs]:
         RuntimeError: a sync did not make the partitions, or a second one found more to do.
     """
     table = Table.open(str(build(folder)))
-    found = {}
+    syncs = {}
     for release, start in METASTORES.items():
         place = folder / "metastores" / release
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         server = start(place)
         try:
-            found[release] = measured(table, server.uri, repeats)
+            syncs[release] = measured(table, server.uri, repeats)
         finally:
             server.stop()
-    return found
+    return syncs
 
 
 def measured(table: Table, uri: str, repeats: int) -> Syncs:
@@ -119,5 +119,5 @@ def table(figures: dict[str, Syncs]) -> Iterator[str]:
     """The figures as a Markdown table."""
     yield "| metastore | first sync (s) | nothing changed (s), median |"
     yield "|---|---|---|"
-    for release, found in figures.items():
-        yield f"| {release} | {found.first:.1f} | {statistics.median(found.unchanged):.2f} |"
+    for release, syncs in figures.items():
+        yield f"| {release} | {syncs.first:.1f} | {statistics.median(syncs.unchanged):.2f} |"

@@ -1,4 +1,4 @@
-"""Tables that exist in their metadata table only: as many files as are asked for, with column statistics."""
+"""Tables that exist in their metadata table only: any number of files, with column statistics."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from table_format.actions.commit import CommitMetadata, WriteStat
-from table_format.codecs.avro_encode import encode_union
 from table_format.codecs.avro_schema import schema_text
 from table_format.codecs.avro_schema_tree import parse
 from table_format.config.table_config import create_table_config
 from table_format.instant import Action, Instant, State
-from table_format.metadata_table.column_stats import STATS_SCHEMA
-from table_format.metadata_table.records import SCHEMA
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_writer.encoding.avro import encode_union
+from table_writer.encoding.metadata_records import SCHEMA, STATISTICS_SCHEMA
 from table_writer.metadata.creation import create_metadata_table
 from table_writer.metadata.writer import update_metadata_table
 
@@ -151,7 +150,7 @@ def statistics(names: Any, partitions: Any, shape: Shape) -> pa.Table:
         }
         counts = {"value_count": ROWS, "null_count": i % 3, "total_size": 4096, "total_uncompressed_size": 8192}
         columns |= {name: pa.array(np.full(count, value, np.int64)) for name, value in counts.items()}
-        pieces.append(pa.table(columns, schema=STATS_SCHEMA))
+        pieces.append(pa.table(columns, schema=STATISTICS_SCHEMA))
     return pa.concat_tables(pieces)
 
 

@@ -73,7 +73,7 @@ def measure(folder: Path, repeats: int) -> list[Job]:
         for attempt in range(repeats + 1):
             for name, operation, source in (("bulk_insert", "bulk_insert", data), ("upsert 1 %", "upsert", changes)):
                 for side, write in sides.items():
-                    # Apache's session remembers files by path, so each round has a folder of its own
+                    # Apache's session remembers files by path, so each round has its own folder
                     path = folder / f"table-{side.replace(' ', '-')}-{attempt}"
                     if operation == "bulk_insert":
                         for old in folder.glob(f"table-{side.replace(' ', '-')}-*"):

@@ -14,7 +14,7 @@ from table_format.errors import HudiError, TableNotFoundError
 from table_format.storage import Storage
 
 _DEPTH = 4
-_LOOKERS = 8
+_LISTING_THREADS = 8
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class TableEntry:
     """A table of a warehouse, as its `hoodie.properties` describe it; it need not be of a supported kind.
 
     Attributes:
-        name: `database.table`, or `table` for one that lies at the top.
+        name: `database.table`, or `table` for one at the top level.
         path: of its folder, relative to the warehouse.
         uri: of its folder.
         config: its properties; None when they cannot be read.
@@ -42,8 +42,8 @@ class Catalog:
     Args:
         warehouse: path or URI.
         storage_options: keyword arguments for the `pyarrow.fs` file system.
-        depth: how many folders deep tables are looked for.
-        outside_links: whether symbolic links are followed that lead out of the warehouse.
+        depth: greatest depth of the folders that are searched.
+        outside_links: whether symbolic links that lead out of the warehouse are followed.
         late: watches over tables whose storage does not answer, such as a mount whose server is gone: `tables` lists
             the others. None for one with the default limit.
 
@@ -51,7 +51,10 @@ class Catalog:
         storage: of the warehouse.
         depth: greatest depth of the folders searched.
         late: watches for tables whose storage hangs.
-        within: folder that links must not lead out of; None where they may.
+        within: folder that links must not lead out of; None if they may.
+
+    Raises:
+        OptionError: the path or URI names no file system that is known.
     """
 
     def __init__(
@@ -72,7 +75,7 @@ class Catalog:
     def tables(self) -> list[TableEntry]:
         """All tables, by name; folders inside tables are not searched.
 
-        A folder that cannot be looked into, or whose storage does not answer in time, is an entry with that problem.
+        A folder that cannot be read, or whose storage does not answer in time, is an entry with that problem.
 
         Raises:
             TableNotFoundError: there is no such folder.
@@ -84,17 +87,18 @@ class Catalog:
         folders = [""]
         for _ in range(self.depth + 1):
             below: list[str] = []
-            for folder, seen in zip(folders, each(folders, self._look, _LOOKERS, "hudi-list"), strict=True):
-                if isinstance(seen, TableEntry):
-                    entries.append(seen)
-                elif not isinstance(seen, Exception):
-                    below += seen
-                elif folder and isinstance(seen, HudiError):
-                    entries.append(self._problem(folder, seen))
+            contents = each(folders, self._search, _LISTING_THREADS, "hudi-list")
+            for folder, content in zip(folders, contents, strict=True):
+                if isinstance(content, TableEntry):
+                    entries.append(content)
+                elif not isinstance(content, Exception):
+                    below += content
+                elif folder and isinstance(content, HudiError):
+                    entries.append(self._problem(folder, content))
                 else:
-                    raise seen
+                    raise content
             folders = below
-        return sorted(entries, key=lambda entries: entries.name)
+        return sorted(entries, key=lambda entry: entry.name)
 
     def load(self, name: str, *, options: Mapping[str, str] | None = None) -> Table:
         """Open a table.
@@ -104,7 +108,9 @@ class Catalog:
             options: as for `Table.open`.
 
         Raises:
+            OptionError: an option is unknown, or its value does not fit it.
             TableNotFoundError: the warehouse has no table of that name, or more than one.
+            UnsupportedTableError: the table is of a version or kind that is not read.
         """
         direct = name.strip("/")
         if direct and ".." not in direct.split("/") and self.storage.exists(f"{direct}/{PROPERTIES_PATH}"):
@@ -119,10 +125,10 @@ class Catalog:
     def _open(self, uri: str, options: Mapping[str, str] | None) -> Table:
         return Table.open(Storage(uri, self.storage.options, self.within), options=options)
 
-    def _look(self, folder: str) -> TableEntry | list[str]:
+    def _search(self, folder: str) -> TableEntry | list[str]:
         """The table in a folder, or the folders to search next."""
         storage = self.storage
-        with self.late.working(folder or storage.uri, storage.full_path(folder), self._again(folder), own_calls=True):
+        with self.late.working(folder or storage.uri, storage.full_path(folder), self._probe(folder), own_calls=True):
             storage.check_within(folder)
             if storage.is_local and not storage.is_dir(folder):  # a link to something else
                 return []
@@ -131,7 +137,7 @@ class Catalog:
                 return self._entry(folder)
             return [_inside(folder, name) for name in names if not name.startswith(".")]
 
-    def _again(self, folder: str) -> Callable[[], object]:
+    def _probe(self, folder: str) -> Callable[[], object]:
         return lambda: self.storage.exists(_inside(folder, PROPERTIES_PATH))
 
     def _problem(self, folder: str, error: HudiError) -> TableEntry:

@@ -1,4 +1,4 @@
-"""A plan in words: files in and out of each stage, and why."""
+"""A plan as text for people, and as JSON for scripts: files in and out of each stage, and why."""
 
 from __future__ import annotations
 
@@ -17,12 +17,17 @@ _UNIT = 1024
 
 
 def explain(plan: Plan, *, splits: int = _SHOWN_SPLITS) -> Iterator[RenderableType]:
-    """Text and tables to print for a plan.
+    """A plan as texts and tables for `rich.print`.
 
     Args:
         plan: to explain.
-        splits: at most so many splits are listed.
+        splits: how many splits are listed at most; 0 for none.
+
+    Yields:
+        Table, instant and filter; parts of the filter that are not understood; a table of the stages; a summary; the
+        first splits.
     """
+    plan = plan.detailed
     snapshot = plan.snapshot
     yield Text.assemble(("table   ", "dim"), f"{snapshot.config.name}  ", (snapshot.client.storage.uri, "dim"))
     yield Text.assemble(("instant ", "dim"), snapshot.instant or "none yet")
@@ -38,7 +43,7 @@ def explain(plan: Plan, *, splits: int = _SHOWN_SPLITS) -> Iterator[RenderableTy
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    """The plan for scripts: filter, counts and reason of each stage, and the splits."""
+    """The plan as `json.dumps` takes it: filter, counts of files and bytes, stages with reasons and seconds, splits."""
     return {
         "table": plan.snapshot.client.storage.uri,
         "instant": plan.snapshot.instant,

@@ -14,21 +14,21 @@ from table_format.timeline.timeline import Timeline
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """One instant of the active timeline.
+    """One instant of the timeline, active or archived.
 
     Attributes:
         instant: its time.
         action: `commit`, `replacecommit`, `clean`, `rollback`, …
         state: `COMPLETED`, `INFLIGHT` or `REQUESTED`.
-        operation: the writer's name for it, such as `UPSERT`; else the action's name.
-        rows_inserted: new rows; None for what is not a write.
+        operation: of a write, as its commit names it, such as `UPSERT`; else the action's name.
+        rows_inserted: new rows; None for an action that is not a write, as in the next fields.
         rows_updated: rows that got new values.
         rows_deleted: rows deleted by key.
         files_written: data files written.
         files_removed: data files deleted from storage, or file groups replaced.
-        bytes_written: their sizes together.
-        partitions: partitions touched.
-        completed: when it completed; known in table versions 8 and 9.
+        bytes_written: bytes of the data files written.
+        partitions: number of partitions written to or cleaned.
+        completed: when it completed, in the form of instant times; None up to table version 6.
     """
 
     instant: str

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from catalog.snapshots.incremental import InstantRange
 from catalog.snapshots.scan_options import ScanOptions
-from catalog.snapshots.snapshot import IndexedColumn, Snapshot
+from catalog.snapshots.snapshot import Snapshot
 from catalog.splits.file_splits import Splits, SplitSource
 from catalog.splits.residuals import Residuals
 from catalog.splits.splitter import SplitRules, Splitter
@@ -22,13 +22,14 @@ from catalog.stages.column_stats import prune_by_column_statistics
 from catalog.stages.partition import prune_by_partition, prune_by_partition_statistics
 from catalog.stages.record_key import prune_by_bloom_filter, prune_by_record_key
 from catalog.stages.stage import FileRows, Stage, StageInput, StageResult
+from catalog.statistics.indexed_column import IndexedColumn
 from pushdown.expression import HudiExpression
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from pushdown.walk import columns_of, reasons_of
 from table_format.codecs.arrow_numpy import from_numpy
 
 KEPT, DEAD = -1, -2
-"""In place of a stage's position."""
+"""Values of `Plan.dropped_by` beside positions of stages."""
 STAGES: tuple[tuple[str, Stage], ...] = (
     ("partition", prune_by_partition),
     ("record key", prune_by_record_key),
@@ -37,29 +38,29 @@ STAGES: tuple[tuple[str, Stage], ...] = (
     ("column statistics", prune_by_column_statistics),
     ("bloom filter", prune_by_bloom_filter),
 )
-"""Cheapest first: what looks at paths and keys before what reads an index of all files."""
+"""Cheapest first: stages that read paths and keys before stages that read an index of all files."""
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Which files a scan reads, and why.
+    """Which files a scan reads, and why; its length is the number of files.
 
     Attributes:
-        snapshot: the table at the instant that was planned for.
+        snapshot: the table at the instant of the scan.
         expression: the bound filter; None for all rows.
         options: of the scan.
-        stages: what each stage did, in order.
+        results: what each stage did with the files of the snapshot, in order; see `stages`.
         rows: positions of the kept files in the snapshot's files.
         fully_matching: for each kept file, whether statistics prove that all its rows match.
         dropped_by: for each position of the snapshot, the position of the stage that dropped its files; `KEPT`; or
-            `DEAD` where a refresh left none.
+            `DEAD` for a slice that a refresh superseded.
         seconds: how long planning took.
     """
 
     snapshot: Snapshot
     expression: HudiExpression | None
     options: ScanOptions
-    stages: tuple[StageResult, ...]
+    results: tuple[StageResult, ...]
     rows: FileRows
     fully_matching: NDArray[np.bool_]
     dropped_by: NDArray[np.int8]
@@ -96,16 +97,29 @@ class Plan:
     @property
     def files_total(self) -> int:
         """Files of the table at this instant."""
-        return len(self.snapshot.live_rows)
+        return len(self.detailed.snapshot.live_rows)
 
     @property
     def bytes_total(self) -> int:
-        """Their sizes together."""
-        return self.snapshot.live_bytes
+        """Bytes of the table's files at this instant."""
+        return self.detailed.snapshot.live_bytes
+
+    @property
+    def stages(self) -> tuple[StageResult, ...]:
+        """What each stage did with the files of the table, in order."""
+        return self.detailed.results
+
+    @functools.cached_property
+    def detailed(self) -> Plan:
+        """The plan over all files of the table: itself, unless only files of few partitions were listed."""
+        if self.snapshot.whole is None:
+            return self
+        whole = self.snapshot.whole().with_block_size(self.snapshot.block_size)
+        return make_plan(whole, self.expression, self.options)
 
     @property
     def bytes_kept(self) -> int:
-        """Sizes of the kept files together."""
+        """Bytes of the kept files."""
         return int(self.snapshot.sizes[self.rows].sum())
 
     @property
@@ -126,14 +140,14 @@ def make_plan(
         snapshot: what is scanned.
         expression: a filter bound to the snapshot's schema; None for all rows.
         options: of the scan.
-        instants: the writes whose rows are wanted; None for all. The expression asks for them too.
+        instants: the writes whose rows are wanted; None for all. The expression has that condition too.
     """
     begin = time.perf_counter()
     count = len(snapshot)
     rows: FileRows = snapshot.live_rows
     matched = np.full(count, expression is None, np.bool_)
-    dropped_by = np.full(count, DEAD, np.int8)
-    dropped_by[rows] = KEPT
+    live = snapshot.slices.live
+    dropped_by = np.full(count, KEPT, np.int8) if live is None else np.where(live, np.int8(KEPT), np.int8(DEAD))
     results = []
     size = snapshot.live_bytes
     range_stages = () if instants is None else (("instant range", instant_stage(instants)),)
@@ -146,9 +160,11 @@ def make_plan(
         if not isinstance(verdict, CannotPrune):
             if verdict.matched is not None and verdict.matched.any():
                 matched[rows[verdict.matched]] = True
-            if not verdict.keep.all():
-                dropped_by[rows[~verdict.keep]] = position
-                rows = rows[verdict.keep]
+            kept = np.flatnonzero(verdict.keep)
+            if len(kept) < len(rows):
+                dropped_by[dropped_by == KEPT] = position
+                rows = rows[kept]
+                dropped_by[rows] = KEPT
                 size = int(snapshot.sizes[rows].sum())
         results.append(_result(name, before, (len(rows), size), verdict, started))
     return Plan(
@@ -175,5 +191,5 @@ def instant_stage(instants: InstantRange) -> Stage:
 
 
 def _prune_by_instants(instants: InstantRange, stage_input: StageInput) -> Verdict:
-    keep = instants.may_hold(stage_input.snapshot.files)[stage_input.rows]
+    keep = instants.may_hold(stage_input.snapshot.slices.listed)[stage_input.rows]
     return Candidates(keep, f"{int(keep.sum()):,} files may hold rows written {instants.label}")

@@ -12,12 +12,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from catalog.planner import Plan, make_plan
 from catalog.rows.slice_rows import needed_columns, slice_rows
 from catalog.snapshots.incremental import InstantRange
 from catalog.snapshots.scan_options import ScanOptions
-from catalog.snapshots.snapshot import IndexedColumn, Snapshot
+from catalog.snapshots.snapshot import Snapshot
+from catalog.statistics.indexed_column import IndexedColumn
 from pushdown.binding.bind import bind
 from pushdown.columns import unknown_column
 from pushdown.errors import InexactFilterError, RowCastError, UnknownColumnError
@@ -26,7 +28,7 @@ from pushdown.expression import HudiExpression, all_of
 from pushdown.simplify import simplify
 from pushdown.walk import reasons_of
 from table_format.base_file.footer import footer
-from table_format.codecs.arrow_numpy import from_numpy, pc, valid_mask
+from table_format.codecs.arrow_numpy import from_numpy, valid_mask
 from table_format.errors import MissingPackageError, require
 from table_format.meta_columns import RECORD_KEY
 
@@ -37,17 +39,24 @@ _FEW_FILES = 100
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """A query on a table at one instant.
+    """A query on a table at one instant; made by `Table.scan`.
+
+    Planning needs statistics only; rows are read by the other methods, each of which plans first. Log files are merged,
+    and rows come in the table's current columns.
 
     Attributes:
         snapshot: the table's state.
-        filter: not bound; None for all rows.
+        filter: as it was passed, not bound; None for all rows.
         columns: names of the columns wanted, in order; None for all.
         options: see `ScanOptions`.
         instants: the writes whose rows are wanted; None for all.
         case_sensitive: whether columns of the filter that differ in case are different ones.
-        time_zone: of the filter's dates and clock times where they meet instants.
-        expression: what rows must meet: the filter bound to the columns, and that they are of those writes.
+        time_zone: of the filter's dates and clock times where they are compared with instants.
+        expression: the condition on rows: the filter bound to the columns, and that a row is of those writes; None for
+            all rows.
+
+    Raises:
+        ExpressionError: the filter does not fit the columns, or a wanted column does not exist or is named twice.
     """
 
     snapshot: Snapshot
@@ -77,25 +86,35 @@ class Scan:
         return schema if self.columns is None else pa.schema([schema.field(name) for name in self.columns])
 
     def plan(self) -> Plan:
-        """Which files may hold matching rows, and why."""
+        """Which files may hold matching rows, and why: `len` of it is their number, `splits` are the files to read.
+
+        A part of the filter that is not understood narrows nothing; `Plan.unknowns` names it.
+
+        Raises:
+            CorruptFileError: the metadata table is damaged.
+        """
         return make_plan(self.snapshot, self.expression, self.options, self.instants)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """The matching rows, file by file; only a few files are in memory at a time.
+        """The matching rows, file by file; as many files are in memory at a time as there are threads.
+
+        Yields:
+            Batches of 1 to 65,536 rows with the wanted columns, in the order of the plan.
 
         Raises:
-            InexactFilterError: a part of the filter was not understood, so rows cannot be selected.
             CorruptFileError: a data file cannot be read.
+            InexactFilterError: a part of the filter was not understood, so rows cannot be selected.
+            RowCastError: a row's result depends on a value that cannot be cast to the type of the comparison.
         """
         self._check_understood()
         return read_plan(self.plan(), self.columns, self.options.threads)
 
     def to_batch_reader(self) -> pa.RecordBatchReader:
-        """The same as a reader, which other libraries take as a stream; it is read once."""
+        """`to_batches` as a reader, which other libraries take as a stream; it can be read once."""
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
     def to_arrow(self) -> pa.Table:
-        """The matching rows as one table, in the order of the plan."""
+        """The matching rows as one table, in the order of the plan; raises as `to_batches` does."""
         return pa.Table.from_batches(list(self.to_batches()), self.schema)
 
     def to_pandas(self, **arguments: Any) -> Any:
@@ -107,7 +126,7 @@ class Scan:
         Raises:
             MissingPackageError: pandas is not installed.
         """
-        require("to_pandas", "spark", "pandas", how="pip install pandas, or take to_arrow()")
+        require("to_pandas", "spark", "pandas", how="pip install pandas, or use to_arrow()")
         return self.to_arrow().to_pandas(**arguments)
 
     def to_duckdb(self, name: str = "hudi", connection: Any = None) -> Any:
@@ -126,7 +145,7 @@ class Scan:
         try:
             duckdb: Any = importlib.import_module("duckdb")
         except ImportError as error:
-            raise MissingPackageError("to_duckdb needs duckdb: pip install duckdb, or take to_arrow()") from error
+            raise MissingPackageError("to_duckdb needs duckdb: pip install duckdb, or use to_arrow()") from error
         target = duckdb.connect(":memory:") if connection is None else connection
         target.register(name, self.to_arrow())
         return target
@@ -151,7 +170,7 @@ def _check_columns(columns: tuple[str, ...] | None, schema: pa.Schema) -> None:
         if name not in schema.names:
             raise unknown_column(name, schema)
         if name in (columns or ())[:position]:
-            raise UnknownColumnError(f"column {name} is asked for twice")
+            raise UnknownColumnError(f"column {name} is named twice; name each column once")
 
 
 def read_plan(plan: Plan, columns: tuple[str, ...] | None, threads: int) -> Iterator[pa.RecordBatch]:
@@ -215,7 +234,7 @@ def _matching(plan: Plan, position: int, needed: list[str]) -> pa.Table:
     try:
         return table.filter(matches(plan.expression, table))
     except RowCastError as error:
-        raise RowCastError(f"{plan.snapshot.files.column('path')[row].as_py()}: {error}") from None
+        raise RowCastError(f"{plan.snapshot.path(row)}: {error}") from None
 
 
 def _row_count(plan: Plan, position: int) -> int:
@@ -223,8 +242,8 @@ def _row_count(plan: Plan, position: int) -> int:
 
 
 def _footer_count(plan: Plan, position: int) -> int:
-    path: Any = plan.snapshot.files.column("path")[int(plan.rows[position])].as_py()
-    return footer(plan.snapshot.client.storage, path).row_count
+    path = plan.snapshot.path(int(plan.rows[position]))
+    return footer(plan.snapshot.client.storage, str(path)).row_count
 
 
 def _known_counts(plan: Plan, files: int) -> Any:

@@ -1,4 +1,4 @@
-"""A table that is held open: its newest state, past states, its history."""
+"""A table that is held open: scans of its newest and past states, refresh, history."""
 
 from __future__ import annotations
 
@@ -9,26 +9,33 @@ from typing import Any
 
 import pyarrow as pa
 
+from catalog.concurrency.caches import LruCache
 from catalog.history import HistoryEntry, history_of
+from catalog.narrow import PinnedTable
 from catalog.scan import Scan
-from catalog.slices.time_travel import instant_as_of
+from catalog.slices.time_travel import instant_as_of, timeline_as_of
 from catalog.snapshots.incremental import InstantRange, instant_range
 from catalog.snapshots.refresh import refreshed
 from catalog.snapshots.scan_options import ScanOptions
 from catalog.snapshots.snapshot import Snapshot
 from catalog.statistics.column_index import DEFAULT_MEMORY
+from pushdown.binding.bind import bind
 from pushdown.expression import HudiExpression
+from pushdown.simplify import simplify
 from pushdown.sql import parse_sql
 from table_format.config.option_values import known_options, whole_number
 from table_format.config.table_config import TableConfig
-from table_format.errors import OptionError
+from table_format.errors import CorruptFileError, MissingFileError, OptionError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
+from table_format.timeline.whole import with_archive
 
 STATISTICS_MEMORY = "hoodie.catalog.statistics.memory"
 KEYS = (STATISTICS_MEMORY,)
 SNAPSHOT, READ_OPTIMIZED = "snapshot", "read_optimized"
 QUERY_TYPES = (SNAPSHOT, READ_OPTIMIZED)
+_NARROW_SNAPSHOTS = 8
 
 
 @dataclass(frozen=True)
@@ -36,8 +43,8 @@ class TableOptions:
     """Options of a table that is held open.
 
     Attributes:
-        statistics_memory: bytes of column statistics that are kept for the scans to come; the columns that were used
-            least recently make room. `hoodie.catalog.statistics.memory`.
+        statistics_memory: bytes of column statistics that are cached for later scans; the least recently used columns
+            are evicted. `hoodie.catalog.statistics.memory`.
     """
 
     statistics_memory: int = DEFAULT_MEMORY
@@ -54,17 +61,25 @@ class TableOptions:
 
 
 class Table:
-    """A Hudi table.
+    """A Hudi table, opened for reading by `Table.open` or `Catalog.load`. Threads may share it.
 
-    It stays at the state in which it was opened until `refresh`; statistics that one scan loaded serve the next.
-    Threads may share it.
+    It stays at the state of its first use until `refresh`; statistics that one scan loaded serve the next.
+
+    ::
+
+        table = Table.open("/data/trips")
+        scan = table.scan("day >= DATE '2024-05-01' AND city = 'Bern'", ["city", "fare"])
+        print(len(scan.plan()), scan.count())
+        rows = scan.to_arrow()
     """
 
     def __init__(self, client: TableClient, options: TableOptions | None = None) -> None:
         self.client = client
         self._limit = (options or TableOptions()).statistics_memory
         self._lock = threading.Lock()
+        self._pinned: PinnedTable | None = None
         self._snapshot: Snapshot | None = None
+        self._narrow: LruCache[tuple[str, ...], Snapshot] = LruCache(_NARROW_SNAPSHOTS)
         self._older: tuple[tuple[str | None, bool], Snapshot] | None = None
 
     @classmethod
@@ -95,12 +110,12 @@ class Table:
 
     @property
     def name(self) -> str:
-        """As in `hoodie.properties`."""
+        """The table's name in `hoodie.properties`."""
         return self.client.config.name
 
     @property
     def config(self) -> TableConfig:
-        """What `hoodie.properties` say."""
+        """The table's properties, those of `hoodie.properties`."""
         return self.client.config
 
     @property
@@ -112,11 +127,12 @@ class Table:
         """The table's state now, or at an earlier time.
 
         Args:
-            as_of: an instant, or an ISO 8601 time in the table's time zone.
+            as_of: an instant (`yyyyMMddHHmmss[SSS]`), or an ISO 8601 time in the table's time zone.
             query_type: `snapshot`, or `read_optimized` for base files alone.
 
         Raises:
-            OptionError: the text is no time, the state of that time is gone, or there is no such query type.
+            OptionError: the text is not a time, the state of that time is gone, or there is no such query type.
+            UnsupportedTableError: the table is of a kind that is not read.
         """
         if query_type not in QUERY_TYPES:
             raise OptionError(f"query type {query_type!r}: use {' or '.join(QUERY_TYPES)}")
@@ -124,26 +140,41 @@ class Table:
         with self._lock:
             if as_of is None and not base_only:
                 if self._snapshot is None:
-                    self._snapshot = Snapshot(self.client, self.client.timeline(), statistics_limit=self._limit)
+                    self._snapshot = self._listed()
+                    self._narrow = LruCache(_NARROW_SNAPSHOTS)
                 return self._snapshot
             timeline = self._snapshot.timeline if self._snapshot else self.client.timeline()
             instant = None if as_of is None else instant_as_of(as_of, timeline, self.config.timeline_timezone)
             key = (instant, base_only)
             if self._older is None or self._older[0] != key:
-                limit = self._limit
-                older = Snapshot(self.client, timeline, instant, read_optimized=base_only, statistics_limit=limit)
+                older = self._past(timeline, instant, base_only=base_only)
                 self._older = (key, older)
             return self._older[1]
 
-    def refresh(self) -> Table:
-        """Load the commits since the last call; returns the table itself.
+    def _past(self, timeline: Timeline, instant: str | None, *, base_only: bool = False) -> Snapshot:
+        then = timeline if instant is None else timeline_as_of(instant, timeline)
+        return Snapshot(
+            self.client,
+            then,
+            instant,
+            read_optimized=base_only,
+            listing=None if then is timeline else timeline,
+            statistics_limit=self._limit,
+        )
 
-        Of a snapshot that is held, only what new commits changed is read, and its statistics are kept. A scan that was
-        made before goes on seeing the state of then.
+    def refresh(self) -> Table:
+        """Bring the table to its newest state; returns the table itself.
+
+        If it was used before, only what later commits changed is read, and cached statistics stay. Scans that were made
+        before keep their state.
+
+        Raises:
+            TableNotFoundError: the table was deleted.
         """
         with self._lock:
             self.client.reload()
-            self._older = None
+            self._older = self._pinned = None
+            self._narrow = LruCache(_NARROW_SNAPSHOTS)
             if self._snapshot is not None:
                 self._snapshot = refreshed(self._snapshot, self.client)
         return self
@@ -167,28 +198,32 @@ class Table:
             columns: names of the columns wanted; all when None.
             as_of: an instant or a time, see `snapshot`.
             incremental: only rows that were written after the first time and up to the second (None for now), as they
-                stand then; see `catalog.snapshots.incremental.instant_range`.
+                were then; see `catalog.snapshots.incremental.instant_range`.
             query_type: `snapshot`, or `read_optimized` for base files without the log files that changed them since.
             options: see `catalog.snapshots.scan_options.ScanOptions`.
             case_sensitive: whether columns of the filter that differ in case are different ones.
-            time_zone: of the filter's dates and clock times where they meet instants.
+            time_zone: of the filter's dates and clock times where they are compared with instants.
 
         Raises:
-            ExpressionError: the filter or a column name is not understood.
-            OptionError: a time or an option cannot be used, or these are not used together.
+            ExpressionError: the filter does not parse, does not fit the columns, or a column does not exist.
+            OptionError: a time or an option cannot be used, or is combined with one that excludes it.
             PendingWriteError: a write of the incremental range is pending.
+            UnsupportedTableError: an incremental query of a table whose rows have no commit time.
         """
         parsed = ScanOptions.parse(options)
+        condition = parse_sql(filter) if isinstance(filter, str) else filter
         instants = None
         if incremental is None:
-            snapshot = self.snapshot(as_of, query_type)
+            newest = as_of is None and query_type == SNAPSHOT
+            few = self._few_partitions(condition, case_sensitive, time_zone) if newest else None
+            snapshot = few or self.snapshot(as_of, query_type)
         else:
             if as_of is not None or query_type != SNAPSHOT:
                 raise OptionError("incremental cannot be combined with as_of or with query type read_optimized")
             instants, snapshot = self._state_of_range(*incremental, end_at_holes=parsed.end_at_holes)
         return Scan(
             snapshot=snapshot.with_block_size(parsed.block_size),
-            filter=parse_sql(filter) if isinstance(filter, str) else filter,
+            filter=condition,
             columns=None if columns is None else tuple(columns),
             options=parsed,
             instants=instants,
@@ -196,14 +231,59 @@ class Table:
             time_zone=time_zone,
         )
 
+    def _few_partitions(
+        self,
+        condition: HudiExpression | None,
+        case_sensitive: bool,
+        time_zone: str,  # as of `scan`
+    ) -> Snapshot | None:
+        """A snapshot of the few partitions that a filter leaves; None if the whole is held or wanted."""
+        with self._lock:
+            if condition is None or self._snapshot is not None:
+                return None
+            if self._pinned is None:
+                self._pinned = PinnedTable.of(self.client)
+            pinned = self._pinned
+            bound = simplify(bind(condition, pinned.schema, case_sensitive=case_sensitive, time_zone=time_zone))
+            partitions = pinned.partitions_for(bound)
+            if partitions is None:
+                return None
+            snapshot = self._narrow.get(partitions)
+            if snapshot is None:
+                snapshot = pinned.snapshot(self._limit, partitions, self.snapshot)
+                self._narrow.put(partitions, snapshot)
+            return snapshot
+
+    def _listed(self) -> Snapshot:
+        """The snapshot of all files, of the state that earlier scans saw."""
+        if self._pinned is None:
+            return Snapshot(self.client, self.client.timeline(), statistics_limit=self._limit)
+        try:
+            return self._pinned.snapshot(self._limit)
+        except (CorruptFileError, MissingFileError) as error:
+            raise MissingFileError(
+                f"{self.client.storage.uri}: the table's state at the first scan, which listed few partitions, can no "
+                f"longer be listed; refresh the table ({error})"
+            ) from error
+
     def _state_of_range(self, begin: str, end: str | None, *, end_at_holes: bool) -> tuple[InstantRange, Snapshot]:
         """The range, and the table's state at its end."""
         newest = self.snapshot()
         instants = instant_range(begin, end, self.client, newest.timeline, end_at_holes=end_at_holes)
         if instants.timeline is newest.timeline:
             return instants, newest if instants.as_of is None else self.snapshot(instants.as_of)
-        return instants, Snapshot(self.client, instants.timeline, listing=newest.timeline, statistics_limit=self._limit)
+        limit, then = self._limit, instants.timeline
+        return instants, Snapshot(self.client, then, instants.as_of, listing=newest.timeline, statistics_limit=limit)
 
-    def history(self) -> list[HistoryEntry]:
-        """Commits, cleans and rollbacks, oldest first, as far back as the active timeline goes."""
-        return history_of(self.client.timeline())
+    def history(self, *, archived: bool = True) -> list[HistoryEntry]:
+        """Commits, cleans and rollbacks, oldest first.
+
+        Args:
+            archived: whether to begin with what is archived; without it the history goes back as far as the active
+                timeline, which is quicker to read.
+
+        Raises:
+            CorruptFileError: the archive is damaged.
+        """
+        timeline = self.client.timeline()
+        return history_of(with_archive(timeline) if archived else timeline)

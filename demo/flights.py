@@ -26,7 +26,7 @@ from hudi_catalog.local_metastore.server import LocalMetastore
 from spark_writer import HudiTable
 from table_format.errors import HudiError
 
-# a file or a pipe has no width of its own
+# a file or a pipe has no width
 console = Console(width=None if sys.stdout.isatty() else 120)
 KEY = "_hoodie_record_key"
 SHOWN = ["month", "day", "carrier", "flight", "origin", "dest", "dep_delay", "arr_delay", "distance"]
@@ -45,7 +45,7 @@ BY_CARRIER = """
 
 
 def metastore(folder: Path, stack: ExitStack) -> str | None:
-    """URI of a Hive Metastore of this demo's own; None where none can be had."""
+    """URI of a Hive Metastore of this demo's own; None if none can be had."""
     try:
         return stack.enter_context(LocalMetastore(folder / "metastore")).uri
     except HudiError as error:

@@ -1,7 +1,7 @@
-"""Apache Hudi tables without a Hudi jar: made, written, planned and read.
+"""Creates, writes, plans and reads Apache Hudi tables, without a Hudi jar.
 
-`create_table` and `open_table` give a `Table`, `Catalog` the tables under a folder; `HudiTable` is the table bound to a
-Spark session, `connect` stands in for Trino's. Each is imported when it is first used: only `HudiTable` needs PySpark.
+`create_table` and `open_table` return a `Table`, and `Catalog` has the tables under a folder. `HudiTable` is a table
+bound to a Spark session, `connect` replaces Trino's. Names are imported on first use: only `HudiTable` needs PySpark.
 """
 
 from typing import TYPE_CHECKING
@@ -34,11 +34,11 @@ from table_format.errors import (
 if TYPE_CHECKING:
     from catalog.planner import Plan
     from catalog.scan import Scan
+    from hudi_catalog.spark_table import HudiTable
     from hudi_catalog.table import Catalog, Table, create_table, open_table
     from hudi_catalog.trino.connecting import connect
     from pushdown import col
     from pushdown.errors import ExpressionError
-    from spark_writer import HudiTable
     from table_writer.summary import WriteSummary
 
 __version__: str
@@ -82,11 +82,11 @@ __getattr__, __dir__ = lazy_names(
     {
         "catalog.planner": ("Plan",),
         "catalog.scan": ("Scan",),
+        "hudi_catalog.spark_table": ("HudiTable",),
         "hudi_catalog.table": ("Catalog", "Table", "create_table", "open_table"),
         "hudi_catalog.trino.connecting": ("connect",),
         "pushdown": ("col",),
         "pushdown.errors": ("ExpressionError",),
-        "spark_writer": ("HudiTable",),
         "table_writer.summary": ("WriteSummary",),
     },
 )

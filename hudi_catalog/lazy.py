@@ -1,4 +1,4 @@
-"""Names of `hudi_catalog` that are imported when they are first used, and a check of what it is installed beside."""
+"""Lazy imports of `hudi_catalog`'s names, and a check that its packages are not shadowed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _PACKAGES: Final = ("table_format", "pushdown", "catalog", "table_writer", "spar
 
 
 def lazy_names(module: str, names: Mapping[str, Sequence[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a module whose names lie in others.
+    """`__getattr__` and `__dir__` of a module whose names are defined in others.
 
     Args:
         module: its name.
-        names: the public names, by the module in which they lie.
+        names: the public names, by the module that defines them.
     """
     places = {name: place for place, held in names.items() for name in held}
 
@@ -37,10 +37,10 @@ def lazy_names(module: str, names: Mapping[str, Sequence[str]]) -> tuple[Callabl
 
 
 def check_packages(folder: str, names: Iterable[str] = _PACKAGES) -> None:
-    """Check that packages of this product, whose names others may use too, are not hidden by another one's.
+    """Check that packages of this product, whose names others may use too, are not shadowed by others.
 
     Args:
-        folder: that holds `hudi_catalog` and the packages beside it.
+        folder: with `hudi_catalog` and the packages beside it.
         names: of the packages.
 
     Raises:
@@ -50,16 +50,16 @@ def check_packages(folder: str, names: Iterable[str] = _PACKAGES) -> None:
         place = _place(name)
         if place is not None and os.path.realpath(place) != os.path.realpath(os.path.join(folder, name)):
             raise ImportError(
-                f"hudi_catalog needs its own package {name!r}, but Python takes {place} for it: rename that file or "
-                "folder, or, if another distribution installed it, uninstall that one or give hudi-catalog an "
-                "environment of its own",
+                f"hudi_catalog needs its own package {name!r}, but Python imports {place}: rename that file or "
+                "folder, or, if another distribution installed it, uninstall that one or install hudi-catalog in its "
+                "own environment",
                 name=name,
                 path=place,
             )
 
 
 def _place(name: str) -> str | None:
-    """Folder of a package, or file of a module; None where Python finds it by other means than folders of its path."""
+    """Folder of a package, or file of a module; None if Python does not find it in a folder of its path."""
     imported = sys.modules.get(name)
     spec = getattr(imported, "__spec__", None) or PathFinder.find_spec(name)
     if spec is None:

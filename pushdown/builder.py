@@ -14,7 +14,11 @@ from pushdown.spark_types import SPARK
 class Column:
     """A column to compare, as Spark SQL would compare it; made by `col`.
 
-    Comparisons with None are SQL's: they are null. Ask ``is_null()`` or ``eq_null_safe(None)`` instead.
+    Comparisons with None are SQL's: they are null. Use ``is_null()`` or ``eq_null_safe(None)`` for rows of nulls.
+    Values may be Python's, or scalars of numpy and Arrow.
+
+    >>> col("fare").between(1, 5) | col("city").is_null()
+    (fare >= 1 AND fare <= 5) OR city IS NULL
     """
 
     __slots__ = ("name",)
@@ -70,18 +74,18 @@ class Column:
         return Predicate(Op.NOT_NULL, self.name)
 
     def starts_with(self, prefix: str) -> HudiExpression:
-        """The text starts with the prefix; no character of it is a wildcard."""
+        """The text starts with the prefix, in which no character is a wildcard."""
         return self._predicate(Op.STARTS_WITH, prefix)
 
     def like(self, pattern: str, escape: str | None = "\\") -> HudiExpression:
         """SQL's LIKE.
 
         Args:
-            pattern: ``%`` stands for any text, ``_`` for one character.
-            escape: one character that takes these of their meaning, or None for no such character.
+            pattern: ``%`` matches any text, ``_`` for one character.
+            escape: the character before a literal ``%``, ``_`` or itself; None for none.
 
         Raises:
-            ExpressionError: the escape character stands before anything else, or is not one character.
+            ExpressionError: the escape character precedes another character, or is not one character.
         """
         try:
             return self._predicate(Op.LIKE, canonical_pattern(pattern, escape))
@@ -90,7 +94,7 @@ class Column:
 
     def _predicate(self, op: Op, value: object) -> HudiExpression:
         if isinstance(value, Column):
-            raise ExpressionError(f"{self.name} is compared with a column; only literals can be compared with")
+            raise ExpressionError(f"{self.name} is compared with column {value.name}: compare it with literals")
         return Predicate(op, self.name, (_plain(value),), rules=SPARK)
 
     def _set(self, op: Op, values: Iterable[object]) -> HudiExpression:

@@ -35,10 +35,10 @@ class ResolvedColumn:
 def resolve_column(name: str, schema: pa.Schema, *, case_sensitive: bool = False) -> ResolvedColumn:
     """Find a column.
 
-    A name may contain dots itself, so every way to cut the path is tried; only struct fields can be stepped into.
+    A name may contain dots itself, so every way to cut the path is tried; only structs have fields.
 
     Args:
-        name: as the filter has it.
+        name: as in the filter.
         schema: the table's columns.
         case_sensitive: whether ``A`` and ``a`` are different names; in Spark, Hive and Trino they are not.
 

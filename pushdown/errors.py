@@ -20,8 +20,8 @@ class LiteralTypeError(ExpressionError):
 
 
 class InexactFilterError(ExpressionError, NotImplementedError):
-    """Exact rows need a filter that is understood in all parts; planning does not."""
+    """Rows cannot be selected by a filter with a part that is not understood; files can be planned with it."""
 
 
 class RowCastError(ExpressionError):
-    """A row that decides the filter holds a value that cannot be cast to the type of the comparison."""
+    """A row's result depends on a value that cannot be cast to the type of the comparison."""

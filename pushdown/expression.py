@@ -1,10 +1,11 @@
-"""The one tree that every engine's filter becomes.
+"""The filter tree that the filters of all engines are translated to.
 
 A filter is And / Or / Not over predicates ``(op, column, values)``. What a translator cannot express is `Unknown`,
-which may be true, false or null for any row: it weakens a plan and never makes it wrong. Truth is SQL's: three-valued.
+which may be true, false or null for any row: it weakens a plan and never makes it wrong. Truth is three-valued, as in
+SQL.
 
-Trees may be thousands of levels deep, so nothing here recurses: depth and hash are computed once per node from the
-children's, everything else walks with a stack of its own.
+Trees may be thousands of levels deep, so nothing here recurses: depth and hash are computed once per node from those of
+its children, everything else walks with a stack of its own.
 """
 
 from __future__ import annotations
@@ -70,7 +71,14 @@ class HudiExpression:
     """Base of all filters; combine them with ``&``, ``|`` and ``~``.
 
     Immutable and hashable. Two expressions are equal when they are the same tree over the same literals, where ``1``,
-    ``1.0`` and ``True`` are different literals.
+    ``1.0`` and ``True`` are different literals. A filter has no truth value: ``and``, ``or`` and ``not`` raise
+    TypeError. Predicates need not be bound; `pushdown.bind` resolves their columns and literals by a schema.
+
+    >>> from pushdown import col, parse_sql
+    >>> (col("day") >= 17) & ~col("city").is_in(["Bern", None])
+    day >= 17 AND NOT (city IN ('Bern', NULL))
+    >>> parse_sql("day >= 17 AND city LIKE 'B%'") == (col("day") >= 17) & col("city").like("B%")
+    True
     """
 
     __slots__ = ()
@@ -106,39 +114,36 @@ class HudiExpression:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class And(HudiExpression):
+class _Branch(HudiExpression):
+    """A filter made of filters; depth and hash are computed once, from those of the children."""
+
+    children: tuple[HudiExpression, ...]
+    depth: int = field(init=False)
+    _hash: int = field(init=False)
+
+    def __init__(self, children: Iterable[HudiExpression]) -> None:
+        sealed = tuple(children)
+        for child in sealed:
+            if not isinstance(child, HudiExpression):
+                raise TypeError(f"a filter is made of filters, not of {type(child).__name__}")
+        object.__setattr__(self, "children", sealed)
+        object.__setattr__(self, "depth", 1 + max((child.depth for child in sealed), default=0))
+        object.__setattr__(self, "_hash", hash((type(self), *(child._hash for child in sealed))))  # noqa: SLF001
+
+
+class And(_Branch):
     """True when all children are; false when one is; null otherwise. No children: true."""
 
-    children: tuple[HudiExpression, ...]
-    depth: int = field(init=False)
-    _hash: int = field(init=False)
 
-    def __init__(self, children: Iterable[HudiExpression]) -> None:
-        _seal_branch(self, children)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Or(HudiExpression):
+class Or(_Branch):
     """True when one child is; false when all are; null otherwise. No children: false."""
 
-    children: tuple[HudiExpression, ...]
-    depth: int = field(init=False)
-    _hash: int = field(init=False)
 
-    def __init__(self, children: Iterable[HudiExpression]) -> None:
-        _seal_branch(self, children)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Not(HudiExpression):
+class Not(_Branch):
     """True becomes false, false becomes true, null stays null."""
 
-    children: tuple[HudiExpression, ...]
-    depth: int = field(init=False)
-    _hash: int = field(init=False)
-
     def __init__(self, child: HudiExpression) -> None:
-        _seal_branch(self, (child,))
+        super().__init__((child,))
 
     @property
     def child(self) -> HudiExpression:
@@ -181,8 +186,8 @@ class Predicate(HudiExpression):
         column_type: the column's Arrow type once `bind` has resolved it, else None. Bound values have the
             column's type, except that those of a 32-bit float column stay 64-bit floats: rounding them would move them.
         function: the function of the column that is compared, instead of the column itself; a bound predicate has none.
-        rules: whose casts bring the column and the literals to one type: ``spark``, or empty for a comparison that is
-            `Unknown` where engines differ. A bound predicate has none. Equality leaves it aside.
+        rules: the engine whose casts bring column and literals to one type: ``spark``, or empty for a comparison that
+            is `Unknown` where engines differ. A bound predicate has none. Equality of filters ignores it.
     """
 
     op: Op
@@ -218,14 +223,14 @@ class Predicate(HudiExpression):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RowTest(HudiExpression):
-    """A bound comparison of a column after casts. Only rows answer it; the column's statistics do not.
+    """A bound comparison of a column after casts, which rows decide and statistics of the column do not.
 
     Attributes:
         op: the operator.
         column: the column's bound name.
         column_type: its type.
         function: the casts.
-        values: what is compared with, an Arrow array of the type that the casts end in.
+        values: the literals, an Arrow array of the type that the casts end in.
         time_zone: of the session, for casts between texts, clock times and instants.
     """
 
@@ -282,16 +287,6 @@ def _joined(kind: type[And | Or], parts: tuple[HudiExpression, ...]) -> HudiExpr
         else:
             flat.append(part)
     return flat[0] if len(flat) == 1 else kind(flat)
-
-
-def _seal_branch(node: And | Or | Not, children: Iterable[HudiExpression]) -> None:
-    sealed = tuple(children)
-    for child in sealed:
-        if not isinstance(child, HudiExpression):
-            raise TypeError(f"a filter is made of filters, not of {type(child).__name__}")
-    object.__setattr__(node, "children", sealed)
-    object.__setattr__(node, "depth", 1 + max((child.depth for child in sealed), default=0))
-    object.__setattr__(node, "_hash", hash((type(node), *(child._hash for child in sealed))))  # noqa: SLF001
 
 
 def _same_tree(left: HudiExpression, right: HudiExpression) -> bool:

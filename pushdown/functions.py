@@ -1,7 +1,7 @@
 """Functions of a column that a filter may compare: ``year(ts) = 2024``, ``substring(name, 1, 3) < 'm'``.
 
-They stand in unbound filters. `pushdown.binding.bind` turns a comparison of such a function into one of the column
-itself where that is exact, else into `Unknown`; so a bound filter has none.
+Only unbound filters have them: `pushdown.binding.bind` turns a comparison of such a function into one of the column
+itself where that is exact, else into `Unknown`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-# From coarse to fine; the functions of SQL spell them in either case.
+# From coarse to fine.
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond")
 
 

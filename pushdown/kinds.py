@@ -1,7 +1,7 @@
 """Arrow types that compare alike, and their values as points of an ordered domain.
 
 Integers, decimals of one scale, dates and timestamps are whole numbers of a unit, described by a `Domain`. Nothing lies
-between two neighbours, so a literal there can be moved to either (``a < 1.5`` is ``a <= 1``).
+between two neighbours, so a literal there can be moved to either (``a < 1.5`` is ``a < 2``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Kind(enum.Enum):
     OTHER = "other"
 
 
-# Kinds whose Parquet statistics a writer drops when a value is long.
+# Kinds whose Parquet statistics a writer leaves out when a value is long.
 VARIABLE_WIDTH = frozenset({Kind.STRING, Kind.BINARY, Kind.OTHER})
 
 UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}

@@ -9,11 +9,11 @@ def canonical_pattern(pattern: str, escape: str | None) -> str:
     r"""Rewrite a pattern to the canonical escape.
 
     Args:
-        pattern: as it stands in the filter.
+        pattern: as written in the filter.
         escape: its escape character; None when it has none.
 
     Raises:
-        ValueError: an escape that is not one character, or stands before another character than ``%``, ``_`` or itself
+        ValueError: an escape that is not one character, or precedes another character than ``%``, ``_`` or itself
             or at the end; engines refuse such a pattern or differ on it.
     """
     if escape is not None and len(escape) != 1:
@@ -24,7 +24,7 @@ def canonical_pattern(pattern: str, escape: str | None) -> str:
         if character == escape:
             following = next(characters, None)
             if following is None or (following not in "%_" and following != escape):
-                raise ValueError(f"LIKE {pattern!r}: the escape {escape!r} must stand before %, _ or itself")
+                raise ValueError(f"LIKE {pattern!r}: the escape {escape!r} must be followed by %, _ or itself")
             out.append("\\" + following if following in "%_\\" else following)
         else:
             out.append("\\\\" if character == "\\" else character)

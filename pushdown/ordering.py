@@ -1,4 +1,4 @@
-"""Values in forms that sort as the column does, to compare all files at once."""
+"""Bounds and literals in forms that compare as the column's values do, for all files at once."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pushdown.kinds import Kind, kind_of
-
-pc: Any = pyarrow.compute
 
 Mask: TypeAlias = NDArray[np.bool_]
 # Numbers as numpy arrays; text and binary as Arrow binary, which compares by unsigned bytes.

@@ -1,6 +1,6 @@
-"""Filters made smaller with the same truth value for every row: true stays true, false false and null null.
+"""Simplification of filters, which keeps the truth value (true, false or null) of every row.
 
-Nothing is multiplied out, so a filter never grows; beyond the budget it is left as it is.
+Nothing is multiplied out, so a filter never grows; one beyond the budget is returned unchanged.
 """
 
 from __future__ import annotations
@@ -27,13 +27,18 @@ _JOINED = _RANGES | _POINTS | _EXCLUSIONS
 def simplify(expression: HudiExpression, *, budget: int = 500_000) -> HudiExpression:
     """Push NOT to the predicates, fold constants, drop duplicates, and join predicates on one column.
 
-    Ranges of one column under And are cut to the narrowest, under Or to the widest; its equalities become one list, cut
-    by the ranges, and the values that it must differ from another. Floating-point columns are not joined: engines
-    differ on which of their literals are equal.
+    Of ranges of one column the narrowest stays under And, the widest under Or; its equalities become one list, cut by
+    the ranges, and its inequalities another. Predicates on floating-point columns are not joined: engines differ on
+    which of their literals are equal.
 
     Args:
         expression: a filter, bound or not; only bound predicates are joined.
-        budget: how many predicates and literals to look at; a larger filter is returned as it is.
+        budget: greatest number of predicates and literals; a larger filter is returned unchanged.
+
+    >>> from pushdown import bind, parse_sql
+    >>> schema = pa.schema([("a", pa.int64())])
+    >>> simplify(bind(parse_sql("NOT (a < 3 OR a <= 5) AND a IN (4, 6, 8)"), schema))
+    a IN (6, 8)
     """
     size = 0
     for leaf in leaves(expression):

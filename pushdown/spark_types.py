@@ -17,7 +17,7 @@ import pyarrow as pa
 from pushdown.kinds import Kind, kind_of
 
 SPARK = "spark"
-"""What predicates that follow these rules carry."""
+"""`Predicate.rules` of predicates that follow these rules."""
 
 INSTANT = pa.timestamp("us", "UTC")
 CLOCK = pa.timestamp("us")
@@ -33,8 +33,8 @@ class Typed:
 
     Attributes:
         value: a value of the type, or a text that is read as one when the filter is bound.
-        type: what Spark takes it for.
-        written: whether it is a literal of that type as it stands (``5L``), not a cast of one.
+        type: its type in Spark.
+        written: whether it is written as a literal of that type (``5L``), not as a cast.
     """
 
     value: Any
@@ -109,7 +109,7 @@ def wider_decimal(a: Any, b: Any) -> pa.DataType:
 
 
 def common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:  # noqa: PLR0911 - one line a rule
-    """The type to which Spark casts values of two types to compare them; None where it refuses to."""
+    """The type to which Spark casts values of two types to compare them; None if it refuses to."""
     if a == b or pa.types.is_null(b):
         return a
     if pa.types.is_null(a):

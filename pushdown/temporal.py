@@ -28,7 +28,7 @@ def parse_date(text: str) -> dt.date:
     """Read ``YYYY-MM-DD``.
 
     Raises:
-        TextNotUnderstoodError: any other form; engines cut, pad or refuse it, each in its way.
+        TextNotUnderstoodError: any other form, which engines cut, pad or refuse, each in another way.
     """
     match = _DATE.match(text.strip(" "))
     if match is None:

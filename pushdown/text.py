@@ -16,7 +16,7 @@ from pushdown.spark_types import Typed
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _MAX_DECIMAL_DIGITS = 38
 _SUFFIXES = {pa.int64(): "L", pa.int16(): "S", pa.int8(): "Y"}
-# Words that would not be read as a column when they stand bare.
+# Words that the parser reads as a column only in backquotes.
 _RESERVED = frozenset(
     re.findall(
         "[a-z_]+",
@@ -90,5 +90,5 @@ def _from_scalar(scalar: Any) -> Any:
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):
-        # Beyond Python's years 1 to 9999; the text is for reading only.
+        # Beyond Python's years 1 to 9999; such a text cannot be parsed back.
         return str(scalar.value)

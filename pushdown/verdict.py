@@ -1,6 +1,6 @@
-"""The verdict of a pruning stage: a type, never an optional set.
+"""The verdict of a pruning stage: one of two types, never an optional set.
 
-"Cannot prune" once was an empty set of buckets in Apache Hudi, and queries returned no rows; here it is not a set.
+In Apache Hudi "cannot prune" once was an empty set of buckets, and queries returned no rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class CannotPrune:
-    """The stage has nothing to narrow the files by; all of them stay.
+    """The stage cannot narrow the files; all of them stay.
 
     Attributes:
         reason: why, in words for `explain`.
@@ -29,8 +29,8 @@ class Candidates:
 
     Attributes:
         keep: one boolean for each file that came in: whether it stays.
-        reason: what the stage looked at, in words for `explain`.
-        matched: one boolean for each file: every row of it makes the filter true; None when the stage does not know.
+        reason: what the stage compared, in words for `explain`.
+        matched: one boolean for each file: every row of it makes the filter true; None if the stage proves nothing.
     """
 
     keep: NDArray[np.bool_]

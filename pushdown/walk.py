@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from pushdown.expression import And, HudiExpression, Not, Or, Predicate, RowTest, Unknown
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 
 def fold(root: HudiExpression, visit: Callable[[HudiExpression, list[T]], T]) -> T:
@@ -28,9 +29,57 @@ def fold(root: HudiExpression, visit: Callable[[HudiExpression, list[T]], T]) ->
     return results[0]
 
 
+@dataclass(frozen=True, slots=True)
+class Branch(Generic[S, T]):
+    """An inner node of an engine's tree.
+
+    Attributes:
+        children: its operands, in order.
+        join: makes its result of the results of the operands.
+    """
+
+    children: Iterator[S]
+    join: Callable[[list[T]], T]
+
+
+def translate_tree(root: S, branch_of: Callable[[S], Branch[S, T] | None], leaf: Callable[[S], T]) -> T:
+    """Translate an engine's tree of any depth.
+
+    Args:
+        root: of the tree.
+        branch_of: a node's operands and how to join them; None for a leaf.
+        leaf: translates a leaf.
+    """
+    whole: Branch[S, T] = Branch(iter([root]), lambda results: results[0])
+    pending: list[tuple[Branch[S, T], list[T]]] = [(whole, [])]
+    while True:
+        branch, results = pending[-1]
+        for node in branch.children:
+            inner = branch_of(node)
+            if inner is not None:
+                pending.append((inner, []))
+                break
+            results.append(leaf(node))
+        else:
+            pending.pop()
+            result = branch.join(results)
+            if not pending:
+                return result
+            pending[-1][1].append(result)
+
+
 @dataclass(frozen=True)
 class Logic(Generic[T]):
-    """How the results of leaves are joined."""
+    """How the results of leaves are joined by And, Or and Not.
+
+    Attributes:
+        leaf: the result of a leaf that is not an empty And or Or.
+        both: joins two results under And.
+        either: joins two results under Or.
+        negate: the result under Not.
+        empty_and: the result of an And without children.
+        empty_or: the result of an Or without children.
+    """
 
     leaf: Callable[[HudiExpression], T]
     both: Callable[[T, T], T]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -17,20 +18,20 @@ from pyspark.sql import types as spark
 from spark_writer.spark_types import arrow_schema
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 from table_writer.execution.executor import Block, SplitRows
-from table_writer.execution.slot_rows import InMemory, SlotRows
 
 _SPLIT: dict[str, pa.DataType] = {
     "slot": pa.int32(),
     "task": pa.int32(),
     "block": pa.int32(),
+    "nbytes": pa.int64(),
     "payload": pa.binary(),
 }
 
 SPLIT_SCHEMA: Final = pa.schema(_SPLIT)
 
-"""Rows on their way to a slot, with the order in which they were read."""
+"""Rows on their way to a slot, with the order in which they were read, and their bytes before they are compressed."""
 
-SPLIT_DDL: Final = "slot int, task int, block int, payload binary"
+SPLIT_DDL: Final = "slot int, task int, block int, nbytes long, payload binary"
 
 _HELD: dict[str, pa.DataType] = {
     "task": pa.int32(),
@@ -44,52 +45,50 @@ _HELD: dict[str, pa.DataType] = {
 
 HELD_SCHEMA: Final = pa.schema(_HELD)
 
-"""Held blocks: place, number of rows, pickled head, the driver's columns (in one of two), and the rows."""
+"""Held blocks: place, number of rows, pickled head, the driver's columns (in one of two fields), and the rows."""
 
 HELD_DDL: Final = "task int, block int, rows int, head binary, early binary, keys binary, payload binary"
 
 _MOST_BYTES: Final = 1 << 20
 
-# The columns for the driver come with the heads where that is little in any case: a few MB from each of so many tasks.
-# It saves a job.
+# A block is decompressed at once.
+_MOST_BLOCK: Final = 16 << 20
+
+# The driver's columns are sent with the heads if they are small in any case, which saves a job: a few MB from each of
+# this many tasks.
 _EARLY_TASKS: Final = 32
 
 _EARLY_ROWS: Final = 50_000
 
 
-def split_batches(parts: Iterable[SplitRows], slots: int) -> Iterator[pa.RecordBatch]:
-    """Rows with their slots as batches of `SPLIT_SCHEMA`, a block a slot."""
-    numbers = placements(slots)
+def split_batches(parts: Iterable[SplitRows], slots: int, tasks: int | None = None) -> Iterator[pa.RecordBatch]:
+    """Rows with their slots as batches of `SPLIT_SCHEMA`, in bounded blocks of one slot each; see `placements`."""
+    places = placements(slots, tasks)
+    number = 0
     for part in parts:
-        task, number = part.place
+        task, _ = part.place
         counts = np.bincount(part.slots, minlength=slots)
         order = np.argsort(part.slots, kind="stable").astype(np.int32)
         ends = np.cumsum(counts)
-        blocks: list[tuple[int, pa.Buffer]] = []
+        most = max(1, part.rows.num_rows * _MOST_BLOCK // max(1, part.rows.nbytes))
+        blocks: list[_Block] = []
         size = 0
-        for slot in np.flatnonzero(counts):
-            positions = order[ends[slot] - counts[slot] : ends[slot]]
-            # slot by slot, so that the memory of one serves the next
-            payload = stream(part.rows.take(from_numpy(positions)))
-            blocks.append((int(numbers[slot]), payload))
-            size += payload.size
-            if size >= _MOST_BYTES:
-                yield _batch(blocks, task, number)
-                blocks, size = [], 0
+        for slot in np.flatnonzero(counts).tolist():
+            for start in range(int(ends[slot] - counts[slot]), int(ends[slot]), most):
+                positions = order[start : min(start + most, int(ends[slot]))]
+                # block by block, so that the memory of one serves the next
+                rows = part.rows.take(from_numpy(positions))
+                payload = stream(rows)
+                blocks.append(_Block(int(places[slot]), number, rows.nbytes, payload))
+                del rows
+                number += 1
+                size += payload.size
+                if size >= _MOST_BYTES:
+                    yield _batch(blocks, task)
+                    blocks, size = [], 0
+        del part  # before the next one is made
         if blocks:
-            yield _batch(blocks, task, number)
-
-
-def slot_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[SlotRows]:
-    """The rows of a task's slot, in the order of the batch; nothing where there are none."""
-    blocks = [block for batch in batches for block in _payloads(batch)]
-    if not blocks:
-        return
-    # The shuffle mixes blocks; their own order decides which of two equal versions is the later.
-    blocks.sort(key=lambda block: block[:2])
-    tables = tuple(pa.ipc.open_stream(payload).read_all() for _, _, payload in blocks)
-    blocks.clear()
-    yield SlotRows(InMemory(tables), sum(table.nbytes for table in tables))
+            yield _batch(blocks, task)
 
 
 def held_batch(block: Block) -> pa.RecordBatch:
@@ -107,7 +106,7 @@ def held_batch(block: Block) -> pa.RecordBatch:
 def held_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[Block]:
     """The blocks of batches of `HELD_SCHEMA`, without their heads."""
     for batch in batches:
-        for task, number, payload in _payloads(batch):
+        for task, number, payload in payloads(batch):
             yield Block((task, number), None, pa.ipc.open_stream(payload).read_all())
 
 
@@ -121,7 +120,7 @@ def stream(rows: pa.Table) -> Any:
     return sink.getvalue()
 
 
-def _payloads(batch: pa.RecordBatch) -> Iterator[tuple[int, int, Any]]:
+def payloads(batch: pa.RecordBatch) -> Iterator[tuple[int, int, Any]]:
     """Task, number and the rows as an Arrow stream, of each block in a batch."""
     columns: Any = [batch.column(name) for name in ("task", "block", "payload")]
     tasks, numbers, payloads = columns
@@ -129,15 +128,26 @@ def _payloads(batch: pa.RecordBatch) -> Iterator[tuple[int, int, Any]]:
         yield task, number, payload.as_buffer()
 
 
-def _batch(blocks: list[tuple[int, pa.Buffer]], task: int, number: int) -> pa.RecordBatch:
-    slots = from_numpy(np.array([slot for slot, _ in blocks], np.int32))
+@dataclass(frozen=True, slots=True)
+class _Block:
+    place: int
+    number: int
+    nbytes: int
+    payload: pa.Buffer
+
+
+def _batch(blocks: list[_Block], task: int) -> pa.RecordBatch:
+    places = from_numpy(np.array([block.place for block in blocks], np.int32))
     tasks = from_numpy(np.full(len(blocks), task, np.int32))
-    numbers = from_numpy(np.full(len(blocks), number, np.int32))
-    sizes = np.array([0, *(payload.size for _, payload in blocks)])
+    numbers = from_numpy(np.array([block.number for block in blocks], np.int32))
+    nbytes = from_numpy(np.array([block.nbytes for block in blocks], np.int64))
+    sizes = np.array([0, *(block.payload.size for block in blocks)])
     ends: Any = np.cumsum(sizes).astype(np.int32)
-    content: Any = blocks[0][1] if len(blocks) == 1 else pa.py_buffer(b"".join(payload for _, payload in blocks))
-    payloads = pa.Array.from_buffers(pa.binary(), len(blocks), [None, pa.py_buffer(ends), content])
-    return pa.RecordBatch.from_arrays([slots, tasks, numbers, payloads], schema=SPLIT_SCHEMA)
+    content: Any = blocks[0].payload
+    if len(blocks) > 1:
+        content = pa.py_buffer(b"".join(block.payload for block in blocks))
+    contents = pa.Array.from_buffers(pa.binary(), len(blocks), [None, pa.py_buffer(ends), content])
+    return pa.RecordBatch.from_arrays([places, tasks, numbers, nbytes, contents], schema=SPLIT_SCHEMA)
 
 
 _MASK = 0xFFFFFFFF
@@ -163,17 +173,28 @@ def murmur3_int(value: int) -> int:
     return result - (1 << 32) if result >> 31 else result
 
 
-def placements(count: int) -> npt.NDArray[np.int64]:
-    """For each of `count` slots the least int that `repartition(count, column)` sends to the partition of that number.
+def placements(count: int, tasks: int | None = None) -> npt.NDArray[np.int64]:
+    """For each of `count` slots, the int that represents it in Spark's shuffle column.
 
-    So each slot is a task of its own, whereas the slots' plain numbers would leave many tasks empty and double others.
+    `repartition` sends it to the task of the slot's number modulo `tasks`. So the slots spread evenly over the tasks,
+    whereas their plain numbers would leave many tasks empty and double others.
+
+    Args:
+        count: slots.
+        tasks: of the shuffle; None for one per slot.
     """
-    preimages: dict[int, int] = {}
-    value = 0
-    while len(preimages) < count:
-        preimages.setdefault(murmur3_int(value) % count, value)
+    tasks = tasks or count
+    free = [len(range(task, count, tasks)) for task in range(tasks)]
+    result = np.empty(count, np.int64)
+    value = placed = 0
+    while placed < count:
+        task = murmur3_int(value) % tasks
+        if free[task]:
+            free[task] -= 1
+            result[task + free[task] * tasks] = value
+            placed += 1
         value += 1
-    return np.array([preimages[slot] for slot in range(count)], np.int64)
+    return result
 
 
 def _rotated(value: int, bits: int) -> int:
@@ -183,18 +204,18 @@ def _rotated(value: int, bits: int) -> int:
 #: Digits that fit a long.
 _LONG_DIGITS = 18
 
-#: From Spark 4 on, columns and expressions are made of each other by a class of their own.
+#: From Spark 4 on, this class converts between columns and expressions.
 _FIRST_WITH_BRIDGE = 4
 
 
 def unscaled(df: DataFrame) -> tuple[DataFrame, pa.Schema | None]:
-    """Put the unscaled value in the place of top-level decimals that fit a long.
+    """Replace top-level decimals that fit a long by their unscaled value.
 
-    The expression is one of Spark's own that has no SQL name; where it cannot be had (Spark Connect, a release that
+    The expression is one of Spark's own that has no SQL name; if it is not available (Spark Connect, a release that
     moved it) the decimals stay.
 
     Returns:
-        The rows, and the decimal types of the columns that are longs now; None where all is as it was.
+        The rows, and the decimal types of the columns that are longs now; None if nothing changed.
     """
     names = [
         field.name
@@ -233,13 +254,13 @@ def _quoted(name: str) -> str:
 
 
 def restored_batches(batches: Iterable[pa.RecordBatch], decimals: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Put decimals in the place of longs; see `restored`."""
+    """Turn unscaled longs back into decimals; see `restored`."""
     for batch in batches:
         yield from restored(pa.Table.from_batches([batch]), decimals).to_batches()
 
 
 def restored(table: pa.Table, decimals: pa.Schema) -> pa.Table:
-    """Put decimals in the place of longs.
+    """Turn unscaled longs back into decimals.
 
     Args:
         table: rows.

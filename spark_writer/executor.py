@@ -1,18 +1,17 @@
-"""The tasks of a write as Spark's: `mapInArrow`, shuffles of blocks, Spark's cache."""
+"""Runs the tasks of a write in Spark: `mapInArrow`, shuffles of blocks, Spark's cache."""
 
 from __future__ import annotations
 
+import copy
 import pickle
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Final, TypeVar
-from urllib.parse import unquote, urlsplit
+from functools import cached_property, partial
+from typing import Any, Final, Self, TypeVar
 
+import numpy as np
 import pyarrow as pa
-from pyspark import StorageLevel, TaskContext, __version__
-from pyspark.errors import PySparkException
+from pyspark import StorageLevel, __version__
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_writer.blocks import (
@@ -21,20 +20,19 @@ from spark_writer.blocks import (
     held_batch,
     held_blocks,
     placements,
-    restored_batches,
-    slot_rows,
     split_batches,
-    unscaled,
 )
+from spark_writer.frame_rows import FrameRows, task_identity
 from spark_writer.progress import SparkProgress, default_parallelism
+from spark_writer.received import slot_rows
 from spark_writer.session import hadoop_setting, refuse_encryption, use_this_interpreter
-from spark_writer.spark_types import arrow_schema
 from spark_writer.worker_errors import Batches, Worker, in_worker, workers_errors
 from table_format.errors import HudiError
-from table_format.storage import Storage
-from table_writer.execution.executor import Block, BlockHead, Held, Place, Rows, RowSource, SplitRows, Stage
+from table_writer.execution.executor import Block, BlockHead, Held, Place, Rows, SplitRows, Stage
+from table_writer.execution.local import LocalExecutor, SharesInMemory
 from table_writer.execution.slot_rows import SlotRows
-from table_writer.plan.plan import TaskIdentity
+from table_writer.plan import executor_options
+from table_writer.plan.options import WriteOptions
 
 T = TypeVar("T")
 
@@ -45,6 +43,19 @@ _RESULT_DDL: Final = "result binary"
 _MAPPED_DDL: Final = "number int, result binary"
 
 _MOST_TASKS: Final = 1000
+
+# This many tasks per core cost next to nothing, whatever they do.
+_FEW_TASKS: Final = 4
+
+# The slots of a partitioned table, which adaptive execution joins to tasks of equal size.
+_SLOTS_A_CORE: Final = 16
+
+# The driver has other work too, and slots may rewrite large files.
+_SLOTS_A_THREAD: Final = 2
+
+_ADAPTIVE: Final = ("spark.sql.adaptive.enabled", "spark.sql.adaptive.coalescePartitions.enabled")
+
+_FIRST_TASKS: Final = "spark.sql.adaptive.coalescePartitions.initialPartitionNum"
 
 _SPARK_VERSION: Final = "org.apache.spark.version"
 
@@ -58,7 +69,7 @@ class SparkExecutor:
         session: Spark's.
 
     Raises:
-        UnsupportedTableError: the session's settings have Parquet files encrypted.
+        UnsupportedTableError: the session is set to encrypt Parquet files.
     """
 
     task_memory = None
@@ -68,14 +79,31 @@ class SparkExecutor:
         use_this_interpreter(session)
         refuse_encryption(session)
         self._session = session
+        self._driver_bytes = 0
+        self._direct = False
+        self._task_memory: int | None = None
+
+    def with_options(self, options: WriteOptions) -> Self:
+        """A copy with the options' limits on what the driver writes and a task holds; see `Executor`."""
+        result = copy.copy(self)
+        result._driver_bytes = options.number(executor_options.DRIVER_BYTES) or 0  # noqa: SLF001  # its own class
+        result._task_memory = options.number(executor_options.TASK_MEMORY)  # noqa: SLF001
+        result._direct = options.flag(executor_options.DIRECT_SCAN)  # noqa: SLF001
+        return result
 
     @property
     def parallelism(self) -> int:
-        """Cores of the session, as far as it tells."""
+        """Cores of the session, as far as it shows them."""
         return default_parallelism(self._session)
 
+    @property
+    def slots(self) -> int:
+        """Many per task where adaptive execution deals them out by size, so that large partitions part; else two."""
+        many = _SLOTS_A_CORE * self.parallelism
+        return many if self._tasks_by_size(many) else 2 * self.parallelism
+
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Apply a function to items, one task an item up to 1,000 tasks.
+        """Apply a function to items, one task per item up to 1,000 tasks.
 
         Results travel through the driver: they should be small, such as the names of files that a task wrote.
         """
@@ -87,13 +115,16 @@ class SparkExecutor:
         frame = self._session.createDataFrame(entries, "number int, place int, item binary")
         with workers_errors():
             collected = frame.repartition(tasks, "place").mapInArrow(_applied(function), _MAPPED_DDL).collect()
-        # pickles of our own workers, as all that Spark's Python sends
+        # pickles from our own workers, like everything that Spark's Python sends
         results = {row["number"]: pickle.loads(row["result"]) for row in collected}  # noqa: S301
         return [results[number] for number in range(len(items))]
 
     def collect(self, rows: Rows[T], stage: Stage[T, R]) -> list[R]:
         """Run a stage on rows; see `Executor`."""
-        frame, read = _frame(rows)
+        near = self._in_driver(rows)
+        if near is not None:
+            return self._local.collect(near, stage)
+        frame, read = self._frame(rows)
 
         def run(batches: Batches) -> Iterator[pa.RecordBatch]:
             for result in stage(read(batches), task_identity()):
@@ -105,13 +136,23 @@ class SparkExecutor:
 
     def exchange(self, rows: Rows[T], split: Stage[T, SplitRows], slots: int) -> Rows[SlotRows]:
         """Bring rows to their slots by a shuffle; see `Executor`."""
-        frame, read = _frame(rows)
-        worker = in_worker(lambda batches: split_batches(split(read(batches), task_identity()), slots))
-        return _SparkRows(frame.mapInArrow(worker, SPLIT_DDL).repartition(slots, "slot"), slot_rows)
+        near = self._in_driver(rows)
+        if near is not None:
+            return self._dealt_out(self._local.collect(near, split), slots)
+        frame, read = self._frame(rows)
+        tasks = self._tasks_by_size(slots)
+        worker = in_worker(lambda batches: split_batches(split(read(batches), task_identity()), slots, tasks))
+        blocks = frame.mapInArrow(worker, SPLIT_DDL)
+        # without a number Spark coalesces small tasks
+        shuffled = blocks.repartition("slot") if tasks else blocks.repartition(slots, "slot")
+        return _SparkRows(shuffled, partial(slot_rows, memory=self._task_memory))
 
     def hold(self, rows: Rows[T], stage: Stage[T, Block]) -> Held:
         """Keep a stage's blocks in Spark's cache; see `Executor`."""
-        frame, read = _frame(rows)
+        near = self._in_driver(rows)
+        if near is not None:
+            return self._local.hold(near, stage)
+        frame, read = self._frame(rows)
         worker = in_worker(lambda batches: map(held_batch, stage(read(batches), task_identity())))
         return _Cached(frame.mapInArrow(worker, HELD_DDL).persist(StorageLevel.MEMORY_AND_DISK))
 
@@ -123,26 +164,55 @@ class SparkExecutor:
         """A setting of the session's Hadoop configuration."""
         return hadoop_setting(self._session, key)
 
-
-class FrameRows(RowSource):
-    """The rows of a DataFrame; each pass over them computes it anew."""
-
-    def __init__(self, df: DataFrame) -> None:
-        self.df = df
-
     @cached_property
-    def schema(self) -> pa.Schema:
-        """Columns in the types under which tables store them."""
-        return arrow_schema(self.df.schema)
+    def _local(self) -> LocalExecutor:
+        return LocalExecutor()
 
-    def reads_table(self, storage: Storage, name: str) -> bool:
-        """Whether the rows come from a table, as far as Spark tells; if it does not tell, they may."""
-        return reads_table(self.df, storage, name)
+    def _in_driver(self, rows: Rows[T]) -> Rows[Any] | None:
+        """Rows in the driver, or few enough to be collected there; None for rows of Spark's tasks."""
+        if isinstance(rows, FrameRows):
+            return rows.collected(self._driver_bytes, direct=self._direct)
+        return None if isinstance(rows, (_SparkRows, _Cached)) else rows
+
+    def _frame(self, rows: Rows[T]) -> tuple[DataFrame, Callable[[Batches], Iterator[Any]]]:
+        """A DataFrame, and how a task reads its share of the rows out of it."""
+        if isinstance(rows, FrameRows):
+            return rows.frame(direct=self._direct)
+        if isinstance(rows, _SparkRows):
+            return rows.frame, rows.read
+        if isinstance(rows, _Cached):
+            return rows.frame, held_blocks
+        raise HudiError(f"a SparkExecutor takes DataFrames, not {type(rows).__name__}")
+
+    def _dealt_out(self, parts: list[SplitRows], slots: int) -> Rows[SlotRows]:
+        """The driver's rows by slot: few slots stay there; many, which may rewrite large files, go to tasks."""
+        used = len(np.unique(np.concatenate([part.slots for part in parts]))) if parts else 0
+        if used <= _SLOTS_A_THREAD * self._local.threads:
+            return SharesInMemory([(slot,) for slot in slot_rows(split_batches(parts, slots), waiting=None)])
+        tasks = min(used, _FEW_TASKS * self.parallelism)
+        blocks = [tuple(row.values()) for batch in split_batches(parts, slots, tasks) for row in batch.to_pylist()]
+        shuffled = self._session.createDataFrame(blocks, SPLIT_DDL).repartition(tasks, "slot")
+        return _SparkRows(shuffled, partial(slot_rows, memory=self._task_memory))
+
+    def _tasks_by_size(self, slots: int) -> int | None:
+        """Number of tasks of an exchange whose tasks Spark's adaptive execution coalesces by size.
+
+        Returns:
+            None for one task per slot: with few slots, without adaptive execution, or if the session's
+            `spark.sql.shuffle.partitions` are fewer than its cores.
+        """
+        if slots <= _FEW_TASKS * self.parallelism:
+            return None
+        conf = self._session.conf
+        if any(conf.get(key, "true") != "true" for key in _ADAPTIVE):
+            return None
+        tasks = int(conf.get(_FIRST_TASKS, None) or conf.get("spark.sql.shuffle.partitions") or 0)
+        return tasks if tasks >= self.parallelism else None
 
 
 @dataclass(frozen=True)
 class _SparkRows(Rows[T]):
-    """Rows of a DataFrame whose columns are for the executor."""
+    """Rows of a DataFrame in the executor's own columns."""
 
     frame: DataFrame
     read: Callable[[Batches], Iterator[T]]
@@ -157,11 +227,11 @@ class _Cached(Held):
 
     @cached_property
     def heads(self) -> Sequence[BlockHead]:
-        """What the driver knows of each block; the stage runs now."""
+        """Summaries of the blocks; runs the stage."""
         with workers_errors():
             collected = self.frame.select("task", "block", "rows", "head", "early").collect()
         self._early = {(row["task"], row["block"]): row["early"] for row in collected if row["early"] is not None}
-        # of our own workers, as all that Spark's Python sends
+        # from our own workers, like everything that Spark's Python sends
         return [
             BlockHead((row["task"], row["block"]), row["rows"], pickle.loads(row["head"]))  # noqa: S301
             for row in collected
@@ -177,29 +247,8 @@ class _Cached(Held):
         return {place: pa.ipc.open_stream(bytes(data)).read_all() for place, data in streams.items()}
 
     def release(self) -> None:
-        """Take the blocks out of the cache."""
+        """Remove the blocks from the cache."""
         self.frame.unpersist()
-
-
-def task_identity() -> TaskIdentity:
-    """Which attempt of which task this is."""
-    context = TaskContext.get()
-    if context is None:
-        raise HudiError("this runs in Spark's workers only")
-    number = context.partitionId()
-    return TaskIdentity(number, f"{number}-{context.stageId()}-{context.taskAttemptId()}")
-
-
-def _frame(rows: Rows[T]) -> tuple[DataFrame, Callable[[Batches], Iterator[Any]]]:
-    """A DataFrame, and how a task reads its share of the rows out of it."""
-    if isinstance(rows, FrameRows):
-        df, decimals = unscaled(rows.df)
-        return df, iter if decimals is None else lambda batches: restored_batches(batches, decimals)
-    if isinstance(rows, _SparkRows):
-        return rows.frame, rows.read
-    if isinstance(rows, _Cached):
-        return rows.frame, held_blocks
-    raise HudiError(f"a SparkExecutor takes DataFrames, not {type(rows).__name__}")
 
 
 def _applied(function: Callable[[T], R]) -> Worker:
@@ -211,38 +260,3 @@ def _applied(function: Callable[[T], R]) -> Worker:
                 yield pa.record_batch([pa.array([row["number"]], pa.int32()), result], names=["number", "result"])
 
     return in_worker(run)
-
-
-def reads_table(df: DataFrame, storage: Storage, name: str) -> bool:
-    """Whether a DataFrame's rows come from a table, as far as Spark tells; if it does not tell, they may.
-
-    Such rows are of the state in which the table was when the DataFrame was made. To write them over a newer state
-    would undo what another writer did in between.
-
-    Args:
-        df: the rows.
-        storage: the table's.
-        name: of the table, after which `snapshot` names its DataFrames.
-    """
-    try:
-        files = df.inputFiles()
-        plan = _plan_text(df)
-    except (PySparkException, AttributeError, OSError):
-        return True
-    base = f"{storage.base.rstrip('/')}/"
-    if any(_plain(file).startswith(base) for file in files):
-        return True
-    # a cached DataFrame tells no files
-    return re.search(rf"SubqueryAlias {re.escape(name)}\s*$", plan, re.MULTILINE) is not None
-
-
-def _plan_text(df: Any) -> str:
-    try:
-        return str(df._jdf.queryExecution().analyzed().toString())  # noqa: SLF001 - PySpark has no other way
-    except (PySparkException, AttributeError):
-        return str(df._explain_string(mode="extended"))  # noqa: SLF001 - Spark Connect's
-
-
-def _plain(uri: str) -> str:
-    parts = urlsplit(uri)
-    return f"{parts.netloc}{unquote(parts.path)}"

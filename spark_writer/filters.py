@@ -1,7 +1,7 @@
 """Spark's filters, as SQL text or as a Column, into `HudiExpression`.
 
 A Column is analysed by Spark itself against the table's schema, so that names, types and implicit casts are Spark's;
-the data source's ``pushFilters`` has no part in it, since it loses rows.
+the data source's ``pushFilters`` is not used, since it loses rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pushdown.walk import fold, rebuilt
 
 
 def from_spark_sql(text: str) -> HudiExpression:
-    """Read a condition of Spark SQL, as it would stand behind WHERE; see `pushdown.parse_sql`."""
+    """Read a condition of Spark SQL, as after WHERE; see `pushdown.parse_sql`."""
     return parse_sql(text, "spark")
 
 

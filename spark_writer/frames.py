@@ -14,9 +14,10 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_writer.blocks import SPLIT_DDL, slot_rows, split_batches
-from spark_writer.executor import task_identity
+from spark_writer.blocks import SPLIT_DDL, split_batches
+from spark_writer.frame_rows import task_identity
 from spark_writer.progress import default_parallelism
+from spark_writer.received import slot_rows
 from spark_writer.session import use_this_interpreter
 from spark_writer.worker_errors import Batches, Worker, in_worker, workers_errors
 from table_format.codecs.arrow_numpy import one_chunk
@@ -27,7 +28,7 @@ from table_format.instant import WRITE_ACTIONS, Instant, State
 from table_format.meta_columns import META_FIELDS
 from table_format.metadata_table.reader import MetadataTable
 from table_format.metadata_table.record_index import RecordIndex
-from table_format.metadata_table.record_index_entries import CHANGES_SCHEMA, LOCATIONS_SCHEMA
+from table_format.metadata_table.record_index_entries import LOCATIONS_SCHEMA
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
 from table_format.schema.evolution import storage_schema
 from table_format.slices.file_slices import latest_base_files, list_data_files
@@ -35,7 +36,9 @@ from table_format.storage import Storage
 from table_format.table.client import SCHEMA_KEY, TableClient
 from table_format.table.schema_history import SchemaHistory, internal_schemas, read_columns
 from table_format.timeline.timeline import Timeline
+from table_format.timeline.whole import with_archive
 from table_writer.commit.transaction import WriteTransaction
+from table_writer.encoding.record_index_entries import CHANGES_SCHEMA
 from table_writer.execution.executor import SplitRows
 from table_writer.metadata.index_deltas import DeltaFile, delta_folder, write_delta
 from table_writer.rows.slot_rows import flushes
@@ -46,10 +49,10 @@ _ROWS = 10_000
 def snapshot(session: SparkSession, client: TableClient) -> DataFrame:
     """The rows of the latest file slices, read by Spark's own Parquet reader.
 
-    Where a column was widened (int to long, say), older files hold the narrower type, which Spark's reader does not
-    take in all supported versions; where columns were renamed or dropped, they have other names: then workers read the
-    files by pyarrow. So they do where a column is of a type that only Hudi knows. The DataFrame has the table's name as
-    its alias, by which a write of rows made from it knows where they come from.
+    If a column was widened (int to long, say), older files hold the narrower type, which Spark's reader does not accept
+    in all supported versions; if columns were renamed or dropped, older files have other names. Then workers read the
+    files by pyarrow, also if a column has a type that only Hudi knows. The DataFrame's alias is the table's name, by
+    which a write detects rows that come from it.
     """
     return _rows(session, client).alias(client.config.name)
 
@@ -75,7 +78,7 @@ def _rows(session: SparkSession, client: TableClient) -> DataFrame:
         use_this_interpreter(session)
         tasks = listed.repartition(min(len(paths), 200), "path")
         return tasks.mapInArrow(_reader(client.storage, schema, history), kind)
-    # Hudi's dates and timestamps are of the calendar in use today, whatever release wrote them.
+    # Hudi's dates and timestamps are in the proleptic Gregorian calendar, whatever release wrote them.
     reader = session.read.schema(kind).option("datetimeRebaseMode", "CORRECTED")
     return reader.parquet(*map(client.storage.full_uri, paths))
 
@@ -114,13 +117,13 @@ _DELTA_DDL = "delta string"
 
 _FLUSH_BYTES = 16 << 20
 
-# A task costs more than a look-up of some thousand keys in one file group.
+# A task costs more than looking up some thousand keys in one file group.
 _TASKS_A_CORE = 8
 
 
 @dataclass(frozen=True)
 class _Spread:
-    """How rows get to the task of their file group."""
+    """How rows are sent to the task of their file group."""
 
     layout: IndexLayout
     by_partition: bool
@@ -137,8 +140,8 @@ def get_record_locations(keys: DataFrame, client: TableClient, options: Mapping[
         options: of look-ups, `hoodie.catalog.record.index.…`.
 
     Returns:
-        Columns of `LOCATIONS_DDL`, computed when they are asked for, by the index as it is now; a key that no record
-        has gives no row, one that comes several times gives one.
+        Columns of `LOCATIONS_DDL`, computed lazily, by the index as it is now; one row per distinct key that has a
+        record.
 
     Raises:
         RecordIndexError: the table has no record index, or it is out of date.
@@ -158,9 +161,9 @@ def insert_records(locations: DataFrame, transaction: WriteTransaction, layout: 
     """Put locations of records into the index (the RFC's `insertRecords`); they count once the transaction commits.
 
     Args:
-        locations: columns `key`, `partition` and `file_id`; where a column `deleted` is true the key is taken out. A
-            key must not come twice.
-        transaction: the write to which they belong.
+        locations: columns `key`, `partition` and `file_id`; a row whose column `deleted` is true removes the key. Keys
+            must be unique.
+        transaction: the write that they belong to.
         layout: of the index.
 
     Returns:
@@ -168,7 +171,7 @@ def insert_records(locations: DataFrame, transaction: WriteTransaction, layout: 
 
     Raises:
         SchemaError: a column is missing.
-        RecordError: a key that is null or too long, or a place without partition or file id.
+        RecordError: a key that is null or too long, or a location without partition or file id.
     """
     use_this_interpreter(locations.sparkSession)
     _require(locations, ("key", "partition", "file_id"))
@@ -196,7 +199,7 @@ def spread_keys(plan: _Spread, batches: Batches, task: int) -> Iterator[SplitRow
     """Rows with keys, and the task that has their file group.
 
     Raises:
-        RecordError: a null key among rows that are to be put in.
+        RecordError: a null key among rows to insert.
     """
     for number, pending in enumerate(flushes(batches, _FLUSH_BYTES)):
         rows = pa.Table.from_batches(pending).combine_chunks()
@@ -206,7 +209,7 @@ def spread_keys(plan: _Spread, batches: Batches, task: int) -> Iterator[SplitRow
             rows = rows.drop_null()
         keys = one_chunk(rows["key"])
         if plan.layout.scope == PARTITION and not plan.by_partition:
-            # it may lie in any partition: each task looks into all
+            # it may be in any partition: each task searches all
             groups = plan.layout.groups_of(keys)[0] if plan.layout.families else np.zeros(len(keys), np.int32)
         else:
             groups = plan.layout.group_of(keys, one_chunk(rows["partition"]) if plan.by_partition else None)
@@ -256,7 +259,7 @@ def _require(rows: DataFrame, names: tuple[str, ...]) -> None:
     missing = [name for name in names if name not in rows.columns]
     if missing:
         hint = did_you_mean(missing[0], rows.columns)
-        raise SchemaError(f"column {missing[0]!r} is not there{hint}; columns are {rows.columns}")
+        raise SchemaError(f"column {missing[0]!r} is missing{hint}; columns are {rows.columns}")
 
 
 _DDL = (
@@ -266,8 +269,8 @@ _DDL = (
 
 
 def history_rows(client: TableClient) -> tuple[list[tuple[Any, ...]], str]:
-    """One row an instant, newest first, and their DDL schema; counts are null for instants without write stats."""
-    timeline = client.timeline()
+    """One row per instant, newest first, and their DDL schema; counts are null for instants without write stats."""
+    timeline = with_archive(client.timeline())
     return [_row(timeline, instant) for instant in reversed(timeline.instants)], _DDL
 
 

@@ -1,4 +1,4 @@
-"""Imported before the rest of this package, which cannot do without PySpark: an import without it says what to do."""
+"""Imported before the rest of this package, which needs PySpark: without it, the error says what to install."""
 
 from table_format.errors import require
 

@@ -13,7 +13,7 @@ from table_writer.execution.progress import WriteProgress
 
 
 class SparkProgress(WriteProgress):
-    """A bar of the tasks of a write's Spark jobs, where that is wanted; otherwise nothing.
+    """A progress bar of the tasks of a write's Spark jobs, if wanted; otherwise nothing.
 
     Args:
         session: whose jobs are watched. Sessions of Spark Connect show phases only.
@@ -65,7 +65,7 @@ def _has_own_bar(context: Any) -> bool:
 
 
 def default_parallelism(session: SparkSession) -> int:
-    """Cores of the session, as far as it tells."""
+    """Cores of the session, as far as it shows them."""
     known = _unless_connect(lambda: session.sparkContext.defaultParallelism)
     return int(known or session.conf.get("spark.sql.shuffle.partitions") or 200)
 

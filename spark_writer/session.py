@@ -1,4 +1,4 @@
-"""What a Spark session says: its workers' Python, its Hadoop configuration, the entries of its metastore."""
+"""Settings of a Spark session: its workers' Python, its Hadoop configuration, the entries of its metastore."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def use_this_interpreter(session: Any) -> None:
 
 _ENCRYPTED_BY: Final = ("footer.key", "column.keys", "uniform.key")
 
-_FACTORY: Final = "parquet.crypto.factory.class"
+CRYPTO_FACTORY: Final = "parquet.crypto.factory.class"
 
-# It encrypts what the keys above name, and nothing without them: sessions have it to read encrypted tables as well.
+# It encrypts only what the keys above name; sessions also set it to read encrypted tables.
 _BY_KEYS: Final = "PropertiesDrivenCryptoFactory"
 
 
@@ -52,17 +52,17 @@ def hadoop_setting(session: SparkSession, key: str) -> str | None:
 
 
 def refuse_encryption(session: SparkSession) -> None:
-    """Refuse to write plain files where the session's own would be encrypted.
+    """Refuse to write plain files in a session that encrypts its own.
 
     Raises:
-        UnsupportedTableError: the session's settings have Parquet files encrypted.
+        UnsupportedTableError: the session is set to encrypt Parquet files.
     """
     for name in _ENCRYPTED_BY:
         if hadoop_setting(session, f"parquet.encryption.{name}"):
             raise UnsupportedTableError(_refusal(f"parquet.encryption.{name}"))
-    factory = hadoop_setting(session, _FACTORY)
+    factory = hadoop_setting(session, CRYPTO_FACTORY)
     if factory is not None and factory.rsplit(".", 1)[-1] != _BY_KEYS:
-        raise UnsupportedTableError(_refusal(f"{_FACTORY}={factory}"))
+        raise UnsupportedTableError(_refusal(f"{CRYPTO_FACTORY}={factory}"))
 
 
 def _refusal(setting: str) -> str:
@@ -74,14 +74,14 @@ def _refusal(setting: str) -> str:
 
 _PROVIDER: Final = "hudi"
 
-# how the sync of this project spells the place; the entry's location is spelled as Hadoop has it
+# the location as this project's sync spells it; the entry's own location has Hadoop's spelling
 _BASE_PATH: Final = "hoodie.catalog.base.path"
 
 _SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
 
 
 def table_place(session: SparkSession, name: str) -> str:
-    """Where a table lies that is registered in the session's catalog, by a sync or by Spark SQL.
+    """Location of a table that is registered in the session's catalog, by a sync or by Spark SQL.
 
     Spark's own reading of such an entry needs Apache Hudi's bundle; this does not.
 
@@ -91,14 +91,14 @@ def table_place(session: SparkSession, name: str) -> str:
 
     Raises:
         OptionError: the session is of Spark Connect, or Spark cannot load the entry.
-        TableNotFoundError: there is no such table, or it is none of Hudi's.
+        TableNotFoundError: there is no such table, or it is not a Hudi table.
     """
     state: Any = session
     try:
         state = state._jsparkSession.sessionState()  # noqa: SLF001  # PySpark's own calls want the data source
         entry = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(name))
     except AttributeError:
-        raise OptionError(f"{name}: only a classic Spark session looks names up; give the table's path") from None
+        raise OptionError(f"{name}: only a classic Spark session can look up names; give the table's path") from None
     except (PySparkException, Py4JJavaError) as error:
         reason = next(filter(str.strip, str(error).splitlines()), "")
         if "storage handler" in str(error):
@@ -106,10 +106,10 @@ def table_place(session: SparkSession, name: str) -> str:
                 f"{name}: Spark cannot load the entry without the jar of Hive's storage handler: put what "
                 "`hudi-catalog hive-jar` prints into spark.jars"
             ) from None
-        raise TableNotFoundError(f"{name}: {reason}") from None  # Spark's report goes on with the JVM's stack
+        raise TableNotFoundError(f"{name}: {reason}") from None  # the rest of Spark's report is the JVM's stack
     location = entry.storage().locationUri()
     if _text(entry.provider()).lower() != _PROVIDER or not location.isDefined():
-        raise TableNotFoundError(f"{name}: the entry is of no Hudi table; its provider is {_text(entry.provider())!r}")
+        raise TableNotFoundError(f"{name}: not a Hudi table's entry; its provider is {_text(entry.provider())!r}")
     return _text(entry.properties().get(_BASE_PATH)) or _as_we_spell(entry.location())
 
 
@@ -119,7 +119,7 @@ def _text(option: Any) -> str:
 
 
 def _as_we_spell(location: Any) -> str:
-    """A place without the escapes of a URI, and without Hadoop's own schemes."""
+    """A location without URI escapes and without Hadoop's own schemes."""
     scheme, path = location.getScheme(), location.getPath()
     if scheme in (None, "file"):
         return str(path)

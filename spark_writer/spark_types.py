@@ -6,10 +6,26 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark import __version__
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import types as spark
+from pyspark.sql.types import StructType
 
-from table_format.codecs.avro_schema import UTC_MICROS
+from table_format.codecs.avro_schema_tree import UTC_MICROS
 from table_format.errors import ArgumentError, SchemaError
+
+# PySpark is imported in this package alone: what is above it takes these types from here.
+__all__ = [
+    "Column",
+    "DataFrame",
+    "SparkSession",
+    "StructType",
+    "arrow_schema",
+    "check_frame",
+    "check_session",
+    "is_condition",
+    "is_frame",
+    "schema_columns",
+]
 
 _SIMPLE: dict[type, pa.DataType] = {
     spark.BooleanType: pa.bool_(),
@@ -38,9 +54,30 @@ def arrow_schema(schema: spark.StructType) -> pa.Schema:
 
     Raises:
         SchemaError: a type that Hudi tables cannot hold: timestamps without zone, intervals, times, variants, maps
-            whose keys are no strings, empty structs.
+            whose keys are not strings, empty structs.
     """
     return pa.schema([_field(field, field.name, nullable=True) for field in schema.fields])
+
+
+def schema_columns(schema: DataFrame | StructType | str | None) -> pa.Schema | None:
+    """The Arrow schema of a DataFrame, a struct type or a DDL text; None for None.
+
+    Raises:
+        ArgumentError: something else.
+        SchemaError: a type that Hudi tables cannot hold.
+    """
+    if schema is None:
+        return None
+    kind: Any = schema
+    if is_frame(kind):
+        kind = kind.schema
+    if isinstance(kind, str):
+        kind = spark._parse_datatype_string(kind)  # noqa: SLF001  # PySpark's only DDL parser in both versions
+        if not isinstance(kind, StructType):
+            kind = StructType([spark.StructField("value", kind)])
+    if not isinstance(kind, StructType):
+        check_frame(kind, "HudiTable.create")
+    return arrow_schema(kind)
 
 
 def _field(field: spark.StructField, path: str, *, nullable: bool) -> pa.Field[Any]:
@@ -98,24 +135,24 @@ _REMEDIES: Final = {
 
 
 def is_frame(rows: object) -> bool:
-    """Whether something is a DataFrame of Spark's, classic or of Spark Connect."""
+    """Whether an object is a Spark DataFrame, classic or of Spark Connect."""
     return hasattr(rows, "mapInArrow") and hasattr(rows, "sparkSession")
 
 
 def is_condition(rows: object) -> bool:
-    """Whether something chooses rows of a table: SQL text, or a Column of Spark's, classic or of Spark Connect."""
+    """Whether an object is a condition on rows: SQL text, or a Spark Column, classic or of Spark Connect."""
     return isinstance(rows, str) or (type(rows).__name__ == "Column" and type(rows).__module__.startswith("pyspark."))
 
 
 def check_frame(rows: object, call: str) -> None:
-    """Refuse rows that are no DataFrame of Spark's.
+    """Refuse rows that are not a Spark DataFrame.
 
     Args:
         rows: what the user gave.
-        call: to which function, for the message.
+        call: name of the called function, for the message.
 
     Raises:
-        ArgumentError: they are something else; the message says how they become a DataFrame.
+        ArgumentError: they are not; the message says how to make a DataFrame of them.
     """
     if is_frame(rows):
         return
@@ -125,10 +162,10 @@ def check_frame(rows: object, call: str) -> None:
 
 
 def check_session(session: Any, call: str) -> None:
-    """Refuse what is no Spark session, such as a path in its place.
+    """Refuse an argument that is not a Spark session, such as a path.
 
     Raises:
-        ArgumentError: it is none.
+        ArgumentError: it is not a session.
     """
     if not (hasattr(session, "createDataFrame") and hasattr(session, "conf")):
         raise ArgumentError(f"{call} takes a Spark session first, and this is a {_name(session)}: give spark, then it")

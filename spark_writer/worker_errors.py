@@ -1,8 +1,8 @@
-"""Errors of Spark's workers: a `HudiError` gets to the driver with its class and fields, as it was raised there.
+"""Errors of Spark's workers: a `HudiError` reaches the driver with its class and fields, as it was raised.
 
-Spark hands the driver a worker's error as the text of a report, beside the JVM's stack. A worker therefore puts its
-error into that text pickled, between marks that hold a token of the driver: nothing else of a report is taken for an
-error of ours, whatever a row, a file's name or a user's function says in it.
+Spark gives the driver a worker's error as the text of a report, next to the JVM's stack. A worker therefore pickles its
+error into that text, between marks with a token of the driver: nothing else in a report is mistaken for our error,
+whatever a row, a file name or a user's function puts there.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from typing import Final
 import pyarrow as pa
 
 from table_format.errors import HudiError
-from table_format.mapping import use_one_core
+from table_format.threads import use_one_core
 from table_writer.execution.executor import Failure
 
 Batches = Iterable[pa.RecordBatch]
 Worker = Callable[[Batches], Iterator[pa.RecordBatch]]
 
-# The driver's, once for its process; a worker gets it with its function.
+# The driver's token, one per process; workers get it with their function.
 _TOKEN: Final = secrets.token_hex(8)
 _NOTE: Final = (
-    "hudi-catalog: one of its Spark jobs failed with an error that is none of its own; what Spark says of it stands "
+    "hudi-catalog: one of its Spark jobs failed with an error of another origin; Spark's report is "
     "above. A write that fails leaves the table as it was."
 )
 
 
-class WorkerFailure(Exception):  # noqa: N818  # it is none of the errors that users meet
-    """A `HudiError` on its way through Spark: its words for who reads the log, and all of it for the driver."""
+class WorkerFailure(Exception):  # noqa: N818  # users never see this error
+    """A `HudiError` on its way through Spark: its message for the log, and the whole error for the driver."""
 
 
 def in_worker(work: Worker, *, lazy: bool = False) -> Worker:
-    """A function for `mapInArrow`, in a process that is set up for it.
+    """A function for `mapInArrow` that first sets its process up.
 
     Args:
-        work: what it does.
-        lazy: the user collects the rows, out of reach of `workers_errors`: errors stay as they are.
+        work: the function's work.
+        lazy: the user collects the rows, outside of `workers_errors`: errors stay as they are.
     """
     token = None if lazy else _TOKEN
 
@@ -60,8 +60,7 @@ def in_worker(work: Worker, *, lazy: bool = False) -> Worker:
 def workers_errors() -> Iterator[None]:
     """Raise a `HudiError` of a worker as itself, without Spark's report of it and the JVM's stack.
 
-    What is no error of ours, such as one of a user's function or a worker that was killed, stays as Spark reports it,
-    with a note.
+    Other errors, such as one of a user's function or a worker that was killed, stay as Spark reports them, with a note.
     """
     try:
         yield
@@ -83,7 +82,7 @@ def _sealed(error: HudiError, token: str) -> str:
 
 
 def _unsealed(report: Exception, token: str) -> HudiError | None:
-    """The error that a worker of this driver put into a report of Spark's; None where it is about something else."""
+    """The error that a worker of this driver put into Spark's report; None if it is about something else."""
     seal = re.search(rf"\[hudi-catalog:{token}:([A-Za-z0-9+/=]+)\]", str(report))
     return None if seal is None else Failure(base64.b64decode(seal[1])).error()
 

@@ -1,4 +1,4 @@
-"""Writing by Apache's own options, so that a job moves over by one line."""
+"""Writing by Apache's own options, so that a job migrates by changing one line."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from spark_writer.executor import FrameRows, SparkExecutor
+from spark_writer.executor import SparkExecutor
+from spark_writer.frame_rows import FrameRows
 from spark_writer.spark_types import arrow_schema, check_frame
-from spark_writer.table import HudiTable, create, open_if_there
 from table_format.errors import OptionError, TableExistsError, TableNotFoundError
+from table_format.storage import Storage
+from table_format.table.client import TableClient
+from table_writer.commit.create import create_table
 from table_writer.execution.sources import refuse_untyped, without_delete_flag
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
+from table_writer.plan.properties import new_table_properties
 from table_writer.summary import WriteSummary
 from table_writer.write_job import WriteJob
 
@@ -36,15 +40,15 @@ def write_hudi(
     Args:
         df: rows; keys suffice for the delete operation.
         path: base folder of the table.
-        options: Apache's keys, e.g. `hoodie.datasource.write.operation`; those of other parts of Hudi are passed
-            over, and keys that nobody knows are warned of.
-        mode: `append` writes into the table and makes it if there is none; `overwrite` replaces all its rows in one
+        options: Apache's keys, e.g. `hoodie.datasource.write.operation`; those of other parts of Hudi are ignored, and
+            unknown keys cause warnings.
+        mode: `append` writes into the table and creates it if there is none; `overwrite` replaces all its rows in one
             commit (insert_overwrite_table), unlike Apache, which deletes the folder first; `errorifexists` and `ignore`
-            make a new table only.
+            only create a new table.
         storage_options: arguments for the `pyarrow.fs` file system.
 
     Returns:
-        What was written; None where `ignore` found a table.
+        Summary of the write; None if `ignore` found a table.
 
     Raises:
         TableExistsError: there is a table, and the mode is errorifexists.
@@ -53,42 +57,49 @@ def write_hudi(
         SchemaError: columns that the table cannot hold.
     """
     check_frame(df, "write_hudi")
-    given = WriteOptions.of_user(options)
+    chosen = WriteOptions.of_user(options)
     kind = mode.lower()
     if kind not in _MODES:
         raise OptionError(f"mode={mode!r}: give one of {', '.join(_MODES)}")
-    operation = Operation(given.text(registry.OPERATION))
-    session = df.sparkSession
-    table = open_if_there(session, path, given, storage_options)
-    if table is not None and kind == "ignore":
+    operation = Operation(chosen.text(registry.OPERATION))
+    client = _open_if_there(path, storage_options)
+    if client is not None and kind == "ignore":
         return None
-    if table is not None and kind in ("error", "errorifexists"):
+    if client is not None and kind in ("error", "errorifexists"):
         raise TableExistsError(f"{path}: there is a Hudi table already; use mode append or overwrite")
-    if table is None:
+    if client is None:
         if operation in (Operation.DELETE, Operation.DELETE_PARTITION):
             raise TableNotFoundError(f"{path}: no Hudi table here, so there is nothing to delete")
         schema = without_delete_flag(arrow_schema(df.schema), None)
         refuse_untyped(schema)
-        table = _created(session, path, schema, given, storage_options, joining=kind in ("append", "overwrite"))
-        if table is None:
+        client = _created(path, schema, chosen, storage_options, joining=kind in ("append", "overwrite"))
+        if client is None:
             return write_hudi(df, path, options, mode, storage_options=storage_options)
     elif kind == "overwrite" and not operation.replaces:
         operation = Operation.INSERT_OVERWRITE_TABLE
-    return WriteJob(SparkExecutor(session), table.client, operation, given, FrameRows(df)).run()
+    executor = SparkExecutor(df.sparkSession).with_options(chosen)
+    return WriteJob(executor, client, operation, chosen, FrameRows(df)).run()
+
+
+def _open_if_there(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None) -> TableClient | None:
+    try:
+        return TableClient.open(path, dict(storage_options or {}))
+    except TableNotFoundError:
+        return None
 
 
 def _created(
-    session: SparkSession,
     path: str | os.PathLike[str],
     schema: pa.Schema,
     options: WriteOptions,
     storage_options: Mapping[str, Any] | None,
     *,
     joining: bool,
-) -> HudiTable | None:
-    """A new table; None where another writer has just made it and this one may join."""
+) -> TableClient | None:
+    """A new table; None if another writer has just made it and this one may join."""
+    properties = new_table_properties(options, schema)
     try:
-        return create(session, path, schema, options, storage_options)
+        return create_table(Storage(path, dict(storage_options or {})), properties, dict(options.texts))
     except TableExistsError:
         if joining:
             return None

@@ -283,8 +283,8 @@ class Storage:
         """Set a file's time of last modification.
 
         Args:
-            path: of the file. On local file systems only its time changes; elsewhere it is written anew.
-            epoch_s: seconds since the epoch; None for the file system's now. Where files are written anew it is
+            path: of the file. On local file systems only its time changes; elsewhere it is rewritten.
+            epoch_s: seconds since the epoch; None for the file system's now. Where files are rewritten it is
                 always now.
 
         Raises:
@@ -334,7 +334,7 @@ class Storage:
             mode = os.stat(whole).st_mode
             if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
                 kind = "a FIFO" if stat.S_ISFIFO(mode) else "a device or a socket"
-                raise StorageError(f"{whole}: {kind} stands where a regular file belongs; take it away")
+                raise StorageError(f"{whole}: {kind} is where a regular file belongs; remove it")
         return self.filesystem.open_input_file(whole)
 
     def check_within(self, path: str) -> None:

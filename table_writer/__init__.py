@@ -1,1 +1,1 @@
-"""Writing Hudi tables, whoever runs it: keys, merging, base files, indexes, the commit protocol."""
+"""Writing Hudi tables, on any executor: keys, merging, base files, indexes, the commit protocol."""

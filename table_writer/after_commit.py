@@ -22,17 +22,17 @@ HIVE_SYNC: Final = "org.apache.hudi.hive.HiveSyncTool"
 Settings = Callable[[str], str | None]
 """A setting of the executor's Hadoop configuration by its name, such as `hive.metastore.uris`; None without one."""
 Follow = Callable[[str], str]
-"""Called with the instant of a commit; tells in a few words what it did."""
+"""Called with the instant of a commit; returns a few words on what it did."""
 Prepare = Callable[[TableClient, Mapping[str, str], Settings], Follow]
 """Called before a write with the table, the job's options and the settings; refuses options that it cannot follow."""
 
 
 @dataclass(frozen=True)
 class AfterCommit:
-    """What the options of a write want done once it is committed.
+    """The steps that a write's options ask for after its commit.
 
     Attributes:
-        follows: what is to be called, by the tools' names.
+        follows: what to call, by the tools' names.
     """
 
     follows: Mapping[str, Follow]
@@ -50,7 +50,7 @@ class AfterCommit:
             if tool is None:
                 known = ", ".join(sorted(entry_points(group=GROUP).names)) or "none"
                 raise OptionError(
-                    f"{registry.SYNC_TOOLS.key}: no {name} is installed here; entry points of {GROUP} are {known}. "
+                    f"{registry.SYNC_TOOLS.key}: no {name} is installed; entry points of {GROUP} are {known}. "
                     "hudi-catalog's own is there once it is installed by pip"
                 )
             prepare: Prepare = tool.load()
@@ -58,13 +58,13 @@ class AfterCommit:
         return cls(follows)
 
     def run(self, instant: str) -> list[str]:
-        """Do all of it, each whatever became of the others.
+        """Run all steps, each whether or not others failed.
 
         Args:
             instant: of the commit.
 
         Returns:
-            What was done, a line each.
+            What was done, one line per step.
 
         Raises:
             AfterCommitError: one or more failed; the commit is complete.
@@ -83,7 +83,7 @@ class AfterCommit:
 
 
 def _wanted(options: WriteOptions) -> tuple[str, ...]:
-    """Names of the tools that are to run after the commit."""
+    """Names of the tools to run after the commit."""
     tools = options.names(registry.SYNC_TOOLS) if options.flag(registry.META_SYNC) else ()
     hive = (HIVE_SYNC,) if options.flag(registry.HIVE_SYNC) else ()
     return tuple(dict.fromkeys((*tools, *hive)))

@@ -1,28 +1,32 @@
-"""A write by the bucket index: the hash of a row's key tells its file."""
+"""A write by the bucket index: the hash of a row's key decides its file."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from table_format.base_file.writer import BaseFileOptions
+import pyarrow as pa
+
 from table_format.metadata_table.record_index_layout import PARTITION
 from table_format.table.client import TableClient
 from table_writer.early_checks import refuse_clustered, refuse_clustered_buckets
+from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.execution.executor import Executor, RowSource
+from table_writer.files.file_change import WrittenFile
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Duplicates, Operation
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.path_limits import PathLimits
-from table_writer.plan.plan import CURRENT_SCHEMA, KeyPlan, SplitPlan
+from table_writer.plan.plan import CURRENT_SCHEMA, BaseFiles, KeyPlan, ListedFiles, SplitPlan
 from table_writer.plan.properties import bucket_count
-from table_writer.slots.current import current_files
+from table_writer.slots.current import BucketFiles
 from table_writer.slots.slot import write_slots
 from table_writer.slots.split import distinct_partitions, split_rows
 from table_writer.tagging.rows import encoded_width
-from table_writer.write_plans import Outcome, WritePlans, groups_of, in_partitions, key_plan
+from table_writer.write_plans import Outcome, WritePlans, groups_of, key_plan
 
-# Encoded bytes of a row's meta columns, about: a record key and a sequence number.
+# Approximate encoded bytes of a row's meta columns: a record key and a sequence number.
 _META_BYTES: Final = 10
 _MOST_BUCKETS: Final = 10_000
 
@@ -36,15 +40,15 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
     plans.progress.phase("looking up current files")
     operation, options = plans.operation, plans.options
     buckets = bucket_count(options, plans.client.config)
-    current = current_files(plans.client, plans.timeline, buckets)
-    keys = plans.key_plan(current, buckets)
+    current = BucketFiles(plans.files, buckets)
+    keys = plans.key_plan(plans.files.paths(), buckets)
     plans.transaction.mark_inflight()
     if operation is Operation.DELETE_PARTITION:
         doomed = plans.doomed(keys)
-        gone = in_partitions(current, doomed)
+        gone = current.of([name for name in plans.files.partitions() if doomed(name)])
         replaced = groups_of(gone)
         refuse_clustered(plans, gone, bucketed=True)
-        return Outcome((), replaced, doomed, plans.index_changes((), current, replaced), plans.layout)
+        return Outcome((), replaced, doomed, plans.index_changes((), gone, replaced), plans.layout)
     rows, batch = plans.rows()
     plans.progress.phase("writing files")
     target = plans.batch_target(batch)
@@ -54,27 +58,37 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
         payload=() if operation is Operation.DELETE else tuple(target.names),
         slots=_slots(plans, keys),
         flush_bytes=options.number(registry.FLUSH_BYTES) or 1,
-        # keys to delete may lie in partitions that cannot be
+        # keys to delete may be in partitions that cannot exist
         limits=None if operation is Operation.DELETE else PathLimits.of(plans.client.storage),
     )
     refuse_clustered_buckets(plans, current, keys, target)
     unique, duplicates = _duplicates(operation, options)
-    kept = CURRENT_SCHEMA.empty_table() if operation.replaces else current
+    bases: BaseFiles = ListedFiles(CURRENT_SCHEMA.empty_table()) if operation.replaces else current
     layout = plans.layout
     if layout is not None and layout.scope == PARTITION and operation is not Operation.DELETE:
         layout = plans.grown_layout(distinct_partitions(plans.executor, rows, keys, target))
-    plan = plans.file_plan(kept, unique=unique, duplicates=duplicates, bucketed=True, layout=layout)
+    plan = plans.file_plan(bases, unique=unique, duplicates=duplicates, bucketed=True, layout=layout)
     blocks = plans.executor.exchange(rows, partial(split_rows, split), split.slots)
     written = plans.executor.collect(blocks, partial(write_slots, plan))
-    cleared = plans.cleared(written)
-    replaced = groups_of(in_partitions(current, cleared))
-    return Outcome(written, replaced, cleared, plans.index_changes(written, current, replaced), layout)
+    gone = _overwritten(operation, current, written)
+    replaced = groups_of(gone)
+    changes = plans.index_changes(written, gone, replaced)
+    return Outcome(written, replaced, plans.cleared(written), changes, layout)
+
+
+def _overwritten(operation: Operation, current: BucketFiles, written: Sequence[WrittenFile]) -> pa.Table:
+    """The files that a write replaces, of `CURRENT_SCHEMA`."""
+    if operation is Operation.INSERT_OVERWRITE_TABLE:
+        return current.of()
+    if operation is Operation.INSERT_OVERWRITE:
+        return current.of(sorted({file.stat.partition_path for file in written}))
+    return CURRENT_SCHEMA.empty_table()
 
 
 def bucket_count_of_rows(
     executor: Executor, client: TableClient, options: WriteOptions, source: RowSource
 ) -> int | None:
-    """File groups per partition for a new table, by the size of its first rows and of the files that they are to fill.
+    """File groups per partition for a new table, from the size of its first rows and the target file size.
 
     Args:
         executor: runs the tasks.
@@ -83,7 +97,7 @@ def bucket_count_of_rows(
         source: the rows.
 
     Returns:
-        The number, 0 for no rows; None where the source does not tell its size.
+        The number, 0 for no rows; None if the source's size is unknown.
     """
     size = source.size()
     if size is None:
@@ -92,16 +106,18 @@ def bucket_count_of_rows(
     if not rows:
         return 0
     most = options.number(registry.FILE_SIZE) or 1
+    # a column of nulls, which may have no type, takes no space
+    sample = sample.select([field.name for field in sample.schema if not pa.types.is_null(field.type)])
     width = encoded_width(sample, BaseFileOptions.of(options.texts)) + _META_BYTES
     files = -(-int(rows * width) // most)
-    keys = key_plan(client, options, CURRENT_SCHEMA.empty_table(), 1)
+    keys = key_plan(client, options, (), 1)
     if files > 1 and keys.spec.is_partitioned:
         files = -(-files // len(distinct_partitions(executor, source, keys, source.schema)))
     return min(files, _MOST_BUCKETS)
 
 
 def _duplicates(operation: Operation, options: WriteOptions) -> tuple[bool, Duplicates]:
-    """Whether keys are made unique in the batch, and what becomes of keys that the table has."""
+    """Whether keys are made unique in the batch, and what happens to keys that the table has."""
     if operation in (Operation.UPSERT, Operation.DELETE):
         return True, Duplicates.MERGE
     combine = options.flag(registry.COMBINE_INSERT)
@@ -121,4 +137,4 @@ def _slots(plans: WritePlans, keys: KeyPlan) -> int:
         return wanted if keys.spec.is_partitioned else min(wanted, keys.buckets)
     if not keys.spec.is_partitioned:
         return keys.buckets
-    return max(keys.buckets, 2 * plans.executor.parallelism)
+    return max(keys.buckets, plans.executor.slots)

@@ -1,4 +1,4 @@
-"""What a write is refused for before it costs anything, or does anything to the table."""
+"""Checks that refuse a write before it costs anything or changes the table."""
 
 from __future__ import annotations
 
@@ -6,25 +6,28 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from table_format.base_file.writer import BaseFileOptions
 from table_format.errors import OptionError, UnsupportedTableError
 from table_format.keys.bucket_index import partition_bucket_rules
 from table_format.schema.evolution import storage_schema
 from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
 from table_writer.commit.conflicts import check_services, clustered_slots
+from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.metadata.column_statistics import indexable_columns
 from table_writer.metadata.compaction import most_deltacommits
 from table_writer.metadata.index_options import IndexOptions
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
-from table_writer.plan.plan import CURRENT_SCHEMA, KeyPlan
+from table_writer.plan.plan import KeyPlan
 from table_writer.plan.properties import bucket_count, check_against_table, index_type
 from table_writer.rows.slot_rows import keyed_rows
-from table_writer.slots.current import current_files, refuse_other_count
+from table_writer.slots.checked_count import CheckedCount
+from table_writer.slots.current import BucketFiles, refuse_other_count
+from table_writer.slots.partition_files import PartitionFiles
 from table_writer.slots.split import distinct_slots
 from table_writer.timeline.options import ProtocolOptions
-from table_writer.write_plans import WritePlans, in_partitions, key_plan
+from table_writer.write_plans import WritePlans, key_plan
 
 
 def refuse_options(
@@ -35,16 +38,18 @@ def refuse_options(
     batch: pa.Schema | None,
     schema: pa.Schema,
     partitions: Iterable[str],
+    timeline: Timeline,
 ) -> None:
-    """Refuse options that cannot be followed, while what dead writers left is still as they left it.
+    """Refuse options that cannot be followed, before files of dead writers are touched.
 
     Args:
-        client: the table, with the properties that it has once the write begins.
+        client: the table, with the properties that it will have when the write begins.
         options: of the job.
         operation: what to do.
         batch: columns of the rows; None without any.
         schema: the table's columns after the write.
         partitions: that delete_partition names.
+        timeline: the table's.
 
     Raises:
         OptionError: such an option.
@@ -69,12 +74,12 @@ def refuse_options(
         rows = f"{registry.PARTITIONS_TO_DELETE.key} or rows" if operation is Operation.DELETE_PARTITION else "rows"
         raise OptionError(f"{operation.value} needs {rows}")
     buckets = bucket_count(options, config) if index_type(options, config) == "BUCKET" else 0
-    keys = key_plan(client, options, CURRENT_SCHEMA.empty_table(), buckets)
-    if buckets and config.bucket_count is None:
-        current = current_files(client, client.timeline(), buckets)  # they tell whether the job's count can be
-        refuse_other_count(
-            client.storage, current, buckets, [name for name in config.record_key_fields if name in keys.hash_fields]
-        )
+    keys = key_plan(client, options, (), buckets)
+    count = CheckedCount.of(options, config)
+    if count is not None and not count.is_recorded(timeline):
+        # their names show whether the job's count can be right
+        files = BucketFiles(PartitionFiles(client, timeline), buckets)
+        refuse_other_count(client.storage, files, buckets, count.fields)
     if batch is not None and buckets and operation is not Operation.DELETE_PARTITION:
         keyed_rows(keys, storage_schema(batch).empty_table(), ())
 
@@ -95,23 +100,23 @@ def refuse_clustered(plans: WritePlans, files: pa.Table, *, bucketed: bool) -> N
     check_services(plans.timeline, set(slots), bucketed=bucketed)
 
 
-def refuse_clustered_buckets(plans: WritePlans, current: pa.Table, keys: KeyPlan, target: pa.Schema) -> None:
-    """The same for a write of rows by buckets. They are looked through only where there is a pending clustering.
+def refuse_clustered_buckets(plans: WritePlans, current: BucketFiles, keys: KeyPlan, target: pa.Schema) -> None:
+    """`refuse_clustered` for a write of rows by buckets; rows are only scanned if a clustering is pending.
 
     Args:
         plans: of the write.
         current: base files of the table.
-        keys: how keys come about.
+        keys: how keys are made.
         target: the rows' columns in the table's types.
     """
     if not clustered_slots(plans.timeline, bucketed=True):
         return
     if plans.operation is Operation.INSERT_OVERWRITE_TABLE:
-        refuse_clustered(plans, current, bucketed=True)
+        refuse_clustered(plans, current.of(), bucketed=True)
         return
     rows, _ = plans.rows()
     slots = distinct_slots(plans.executor, rows, keys, target)
     check_services(plans.timeline, slots, bucketed=True)
     if plans.operation is Operation.INSERT_OVERWRITE:
-        partitions = {partition for partition, _ in slots}
-        refuse_clustered(plans, in_partitions(current, partitions.__contains__), bucketed=True)
+        partitions = sorted({partition for partition, _ in slots})
+        refuse_clustered(plans, current.of(partitions), bucketed=True)

@@ -1,45 +1,43 @@
-"""A write by the record index: the index tells the file of a known key, and new keys go where there is room."""
+"""A write by the record index: the index locates known keys, and new keys go to files with free space."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
-from pyarrow import compute
 
-from table_format.base_file.writer import BaseFileOptions
 from table_format.config.table_config import EVENT_TIME
 from table_format.errors import OptionError, RecordError, RecordIndexError
 from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_layout import PARTITION
+from table_writer.commit.conflicts import clustered_slots
 from table_writer.early_checks import refuse_clustered
+from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Duplicates, Operation, SortMode
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.path_limits import PathLimits
-from table_writer.plan.plan import FilePlan, KeyPlan
+from table_writer.plan.plan import CURRENT_SCHEMA, FilePlan, KeyPlan, ListedFiles
 from table_writer.record_index.resize import make_room
-from table_writer.tagging.files import CurrentFiles, average_record, indexed_files, refuse_buckets, sizing
+from table_writer.tagging.files import CurrentFiles, GroupPaths, average_record, refuse_buckets, sizing
 from table_writer.tagging.moves import MovePlan
 from table_writer.tagging.passes import IndexedWrite
 from table_writer.tagging.rows import Profile, RowPlan
-from table_writer.tagging.tagging import Known, TagPlan, file_names_of
-from table_writer.write_plans import Outcome, WritePlans, groups_of, in_partitions
+from table_writer.tagging.tagging import Known, TagPlan
+from table_writer.write_plans import Outcome, WritePlans, groups_of
 
-pc: Any = compute  # the stubs lag behind the functions
-
-# Blocks are held, in Spark's cache for one, which takes small ones more easily.
+# Blocks are held, for instance in Spark's cache, which keeps small ones more easily.
 _BLOCK_BYTES = 32 << 20
 
 
 @dataclass(frozen=True)
 class Tagging:
-    """What an operation asks of the index.
+    """How an operation uses the index.
 
     Attributes:
-        known: what becomes of known keys; None when all rows are inserted as they are.
+        known: what happens to known keys; None when all rows are inserted as they are.
         looked_up: keys are looked up; else they are only made unique.
     """
 
@@ -69,24 +67,23 @@ def write_by_index(plans: WritePlans) -> Outcome:
             "build it by `hudi-catalog index bootstrap`"
         )
     operation, options = plans.operation, plans.options
-    files = indexed_files(plans.client, plans.timeline)
     if plans.client.config.index_type is None:
-        refuse_buckets(files)
-    keys = _keys(plans, files)
+        refuse_buckets(plans.files)
+    keys = _keys(plans)
     plans.transaction.mark_inflight()
     if operation is Operation.DELETE_PARTITION:
         doomed = plans.doomed(keys)
-        gone = in_partitions(files.table, doomed)
+        gone = CurrentFiles.of(plans.files, filter(doomed, plans.files.partitions())).table
         replaced = groups_of(gone)
         refuse_clustered(plans, gone, bucketed=False)
-        return Outcome((), replaced, doomed, plans.index_changes((), files.table, replaced), plans.layout)
+        return Outcome((), replaced, doomed, plans.index_changes((), gone, replaced), plans.layout)
     source, batch = plans.rows()
     plans.progress.phase("looking up records and writing files")
     target = plans.batch_target(batch)
-    asked = tagging_of(operation, options)
+    tagging = tagging_of(operation, options)
     known = average_record(plans.timeline)
     index = None
-    if asked.looked_up and plans.layout.count:
+    if tagging.looked_up and plans.layout.count:
         index = RecordIndex.open(plans.client, plans.timeline, dict(options.texts))
     rows = RowPlan(
         keys=keys,
@@ -94,42 +91,52 @@ def write_by_index(plans: WritePlans) -> Outcome:
         payload=() if operation is Operation.DELETE else tuple(target.names),
         ordering=() if operation is Operation.DELETE else plans.client.config.ordering_fields,
         flush_bytes=min(options.number(registry.FLUSH_BYTES) or 1, _BLOCK_BYTES),
-        tagged=asked.known is not None,
+        tagged=tagging.known is not None,
         thin_rows=options.number(registry.DRIVER_ROWS) or 0,
-        measured=known is None and not options.given(registry.RECORD_SIZE),
+        measured=known is None and not options.is_set(registry.RECORD_SIZE),
         file_options=BaseFileOptions.of(options.texts),
     )
     write = IndexedWrite(
         rows=rows,
-        tags=None if asked.known is None else _tag_plan(plans, files, asked.known, keys),
+        tags=None if tagging.known is None else _tag_plan(plans, tagging.known, keys),
         index=index,
-        files=files,
+        files=plans.files,
         placed=operation in (Operation.UPSERT, Operation.INSERT, Operation.DELETE),
         sizing=lambda measured: sizing(options, known, measured),
-        partitioned=plans.key_plan(files.table.slice(0, 0), 0).spec.is_partitioned,
+        partitioned=plans.key_plan((), 0).spec.is_partitioned,
         tasks=options.number(registry.PARALLELISM),
         driver_rows=options.number(registry.DRIVER_ROWS) or 0,
         sort=_sort_mode(operation, options),
     )
-    finish = _Finish(plans, files.table)
+    finish = _Finish(plans)
     written = write.run(plans.executor, source, finish)
-    cleared = plans.cleared(written)
-    replaced = groups_of(in_partitions(files.table, cleared))
-    return Outcome(written, replaced, cleared, plans.index_changes(written, files.table, replaced), finish.layout)
+    gone = _replaced(plans, {file.stat.partition_path for file in written})
+    replaced = groups_of(gone)
+    changes = plans.index_changes(written, gone, replaced)
+    return Outcome(written, replaced, plans.cleared(written), changes, finish.layout)
+
+
+def _replaced(plans: WritePlans, partitions: Iterable[str]) -> pa.Table:
+    """The files that a write into some partitions replaces, of `CURRENT_SCHEMA`."""
+    if plans.operation is Operation.INSERT_OVERWRITE_TABLE:
+        return CurrentFiles.of(plans.files, None).table
+    if plans.operation is Operation.INSERT_OVERWRITE:
+        return CurrentFiles.of(plans.files, partitions).table
+    return CURRENT_SCHEMA.empty_table()
 
 
 def tagging_of(operation: Operation, options: WriteOptions) -> Tagging:
-    """What an operation asks of the index.
+    """How an operation uses the index.
 
-    Insert looks keys up unless `hoodie.merge.allow.duplicate.on.inserts` is given as true: the index has one place for
-    each key, so that it could not find both rows of one again. Bulk insert takes its keys for new.
+    Insert looks keys up unless `hoodie.merge.allow.duplicate.on.inserts` is given as true: the index has one location
+    per key and would lose the other row of a duplicate. Bulk insert treats all keys as new.
     """
     if operation in _BY_OPERATION:
         return _BY_OPERATION[operation]
     policy = options.insert_policy()
     if operation is Operation.INSERT and policy != "none":
         return Tagging(Known(policy), looked_up=True)
-    doubled = options.given(registry.ALLOW_DUPLICATES) and options.flag(registry.ALLOW_DUPLICATES)
+    doubled = options.is_set(registry.ALLOW_DUPLICATES) and options.flag(registry.ALLOW_DUPLICATES)
     if operation is Operation.INSERT and not doubled:
         return Tagging(Known.MERGE, looked_up=True)
     return Tagging(Known.REPLACE if options.flag(registry.COMBINE_INSERT) else None, looked_up=False)
@@ -139,9 +146,9 @@ def _sort_mode(operation: Operation, options: WriteOptions) -> SortMode:
     return SortMode(options.text(registry.SORT_MODE)) if operation is Operation.BULK_INSERT else SortMode.GLOBAL_SORT
 
 
-def _keys(plans: WritePlans, files: CurrentFiles) -> KeyPlan:
+def _keys(plans: WritePlans) -> KeyPlan:
     """How keys come about; deletes from an index of the whole table need no partition columns."""
-    keys = plans.key_plan(files.table, 0)
+    keys = plans.key_plan(plans.files.paths(), 0)
     layout, batch = plans.layout, plans.batch
     if plans.operation is not Operation.DELETE or batch is None or layout is None or layout.scope == PARTITION:
         return keys
@@ -155,30 +162,26 @@ def _keys(plans: WritePlans, files: CurrentFiles) -> KeyPlan:
     return dataclasses.replace(keys, spec=spec)
 
 
-def _tag_plan(plans: WritePlans, files: CurrentFiles, known: Known, keys: KeyPlan) -> TagPlan:
+def _tag_plan(plans: WritePlans, known: Known, keys: KeyPlan) -> TagPlan:
     config = plans.client.config
     by_partition = plans.layout is not None and plans.layout.scope == PARTITION and keys.spec.is_partitioned
     moving = plans.operation in (Operation.UPSERT, Operation.INSERT) and not by_partition
     move = moving and keys.spec.is_partitioned and plans.options.flag(registry.MOVE_PARTITION)
     if move and plans.options.flag(registry.PARTIAL_COLUMNS):
         raise OptionError(
-            f"{registry.MOVE_PARTITION.key} and {registry.PARTIAL_COLUMNS.key} do not go together: a record that moves "
+            f"{registry.MOVE_PARTITION.key} and {registry.PARTIAL_COLUMNS.key} exclude each other: a record that moves "
             "to another partition needs all its columns"
         )
     moves = None
     if move and config.merge_mode == EVENT_TIME:
-        paths: Any = files.table["path"].combine_chunks()
         moves = MovePlan(
             plans.client.storage,
-            paths,
+            GroupPaths(plans.files),
             plans.schema.remove_metadata(),
             config.ordering_fields,
-            plans.history(files.table),
+            plans.history(),
         )
-    partitions: Any = files.table["partition"].combine_chunks()
     return TagPlan(
-        files=file_names_of(files.table["partition"], files.table["file_id"]),
-        partitions=partitions,
         known=known,
         by_partition=by_partition,
         move=move,
@@ -188,24 +191,23 @@ def _tag_plan(plans: WritePlans, files: CurrentFiles, known: Known, keys: KeyPla
 
 
 class _Finish:
-    """The plan of the files, once it is known what is to be written.
+    """Makes the plan of the files once the rows to write are known.
 
     Attributes:
         layout: of the record index after the write.
     """
 
-    def __init__(self, plans: WritePlans, files: pa.Table) -> None:
+    def __init__(self, plans: WritePlans) -> None:
         self._plans = plans
-        self._files = files
         self.layout = plans.layout
 
     def __call__(self, profile: Profile, current: pa.Table) -> FilePlan:
         plans = self._plans
         if plans.operation is Operation.INSERT_OVERWRITE:
             refuse_elsewhere(profile)
-            refuse_clustered(plans, in_partitions(self._files, profile.inserts.__contains__), bucketed=False)
-        else:
-            refuse_clustered(plans, self._files if plans.operation.replaces else current, bucketed=False)
+        if clustered_slots(plans.timeline, bucketed=False):
+            changed = _replaced(plans, profile.inserts) if plans.operation.replaces else current
+            refuse_clustered(plans, changed, bucketed=False)
         limits = PathLimits.of(plans.client.storage)
         if limits is not None:
             limits.refuse_long(pa.array([*profile.inserts], pa.string()))
@@ -215,7 +217,13 @@ class _Finish:
             self.layout = make_room(plans.client, self.layout, inserted, plans.options.texts)
         tagged = tagging_of(plans.operation, plans.options).known is not None
         duplicates = Duplicates.MERGE if tagged else Duplicates.ADD
-        return plans.file_plan(current, unique=False, duplicates=duplicates, bucketed=False, layout=self.layout)
+        return plans.file_plan(
+            ListedFiles(current),
+            unique=False,
+            duplicates=duplicates,
+            bucketed=False,
+            layout=self.layout,
+        )
 
 
 def refuse_elsewhere(profile: Profile) -> None:
@@ -224,12 +232,12 @@ def refuse_elsewhere(profile: Profile) -> None:
     Raises:
         RecordError: there would be two rows of one key.
     """
-    foreign = {name: found for name, found in profile.elsewhere.items() if name not in profile.inserts}
+    foreign = {name: counted for name, counted in profile.elsewhere.items() if name not in profile.inserts}
     if foreign:
         partition, (_, key) = next(iter(foreign.items()))
         count = sum(rows for rows, _ in foreign.values())
         raise RecordError(
             f"{count} row(s) have a key that is in a partition which this write does not overwrite, such as {key!r} in "
-            f"{partition!r}: the record index has one place for each key. Delete them there first, or use upsert with "
+            f"{partition!r}: the record index has one location per key. Delete them there first, or use upsert with "
             f"{registry.MOVE_PARTITION.key}=true"
         )

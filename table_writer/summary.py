@@ -1,4 +1,4 @@
-"""What a write did, for people and for programs."""
+"""Summary of a write, for people and programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from table_writer.files.file_change import EncodedWork
 
 @dataclass(frozen=True)
 class WriteSummary:
-    """What a write did.
+    """Result of a write.
 
     Attributes:
         table: name of the table.
@@ -21,17 +21,17 @@ class WriteSummary:
         instant: of the commit.
         rows_inserted: rows with new keys.
         rows_updated: rows whose values were replaced.
-        rows_deleted: rows that went; not those of replaced file groups.
+        rows_deleted: rows that were deleted, without those of replaced file groups.
         files_written: new base files.
         groups_replaced: file groups taken out of the table by an overwrite or a deletion of partitions.
-        bytes_written: their size.
+        bytes_written: size of the new base files.
         seconds: from start to end.
         partitions: partitions with new files.
         files_spliced: new files that were made by row-group surgery.
         bytes_encoded: of column chunks that were encoded, compressed; of all new files.
-        bytes_copied: of column chunks that were copied from the files before.
+        bytes_copied: of column chunks that were copied from the previous files.
         chunks_encoded: column chunks that were encoded, the file name of each row group among them.
-        groups_touched: row groups with changes; of files that were written as a whole all of them.
+        groups_touched: changed row groups; all of them in files that were rewritten whole.
     """
 
     table: str

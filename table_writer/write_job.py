@@ -19,6 +19,7 @@ from table_format.errors import ConflictError, SchemaError, UnsupportedTableErro
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.schema.evolution import merge_schemas, storage_schema
 from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
 from table_writer.after_commit import AfterCommit
 from table_writer.bucket_write import bucket_count_of_rows, write_by_buckets
 from table_writer.commit.table_properties import lost_properties
@@ -34,8 +35,9 @@ from table_writer.plan.merge_rule import adopted_rule
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.properties import check_against_table, index_type, lacks_bucket_count
+from table_writer.slots.checked_count import CheckedCount
+from table_writer.slots.partition_files import PartitionFiles
 from table_writer.summary import WriteSummary
-from table_writer.tagging.files import indexed_files
 from table_writer.write_plans import Outcome, WritePlans
 
 _T = TypeVar("_T")
@@ -49,13 +51,13 @@ class WriteJob:
 
     Attributes:
         executor: runs its tasks.
-        client: the table, which is there.
+        client: the table, which exists.
         operation: what to do.
         options: the job's.
         source: rows; keys suffice for deletes. None for deleting named partitions.
         partitions: partition paths that delete_partition takes, `*` for any text.
-        renew: makes `source` anew from the table once the write has begun, on each attempt; for rows that a condition
-            chooses among the table's own.
+        renew: on each attempt, makes `source` from the table after the write has begun; for writes whose rows a
+            condition selects from the table itself.
     """
 
     executor: Executor
@@ -67,18 +69,21 @@ class WriteJob:
     renew: Callable[[], RowSource] | None = None
     started: float = field(default_factory=time.monotonic)
     _buckets: int | None = None
+    _timeline: Timeline = field(init=False, repr=False)
+    _checked: Timeline = field(init=False, repr=False)
 
     def run(self) -> WriteSummary:
         """Write and commit; nothing is visible unless all of it succeeds.
 
-        A write that another one got ahead of is done again, on the table as that one left it.
+        A write that conflicts with another one is tried again on the table's new state.
 
         Raises:
-            AfterCommitError: the write is committed; what the options want done then failed.
-            ConflictError: other writers were faster each time.
+            AfterCommitError: the write is committed, but a step that the options ask for after it failed.
+            ConflictError: every attempt conflicted with another writer.
             HudiError: the rows, options or table do not allow it.
         """
         mode = self.options.text(registry.PROGRESS) or "auto"
+        self._timeline = self._checked = self.client.timeline()
         self._decide_bucket_count()
         batch = self._refuse_early()
         after = AfterCommit.prepare(self.executor.setting, self.client, self.options)
@@ -87,7 +92,7 @@ class WriteJob:
 
             def attempt(number: int) -> tuple[str, Outcome]:
                 if number > 1:
-                    progress.phase(f"doing it again, as another writer was faster: {number} of {retries + 1}")
+                    progress.phase(f"another writer was faster: attempt {number} of {retries + 1}")
                 return self._attempt(batch, progress)
 
             instant, outcome = with_retries(attempt, retries, self._is_repeatable)
@@ -108,21 +113,21 @@ class WriteJob:
         """Find the bucket count of a table that has none yet, because this is its first write of rows."""
         if not lacks_bucket_count(self.options, self._config()):
             return
-        if indexed_files(self.client, self.client.timeline()).table.num_rows:
+        if PartitionFiles(self.client, self._timeline).of().num_rows:
             return  # somebody took the number away: only the user knows it
         if self.source is not None and self.operation not in (Operation.DELETE, Operation.DELETE_PARTITION):
             self._buckets = bucket_count_of_rows(self.executor, self.client, self.options, self.source)
             if self._buckets != 0:
                 return
-        # nothing is deleted or no row comes: the number remains to be decided
+        # nothing to delete or no rows: the number stays undecided
         self._buckets = None
         self.options = self.options.with_values({registry.BUCKETS.key: 1})
 
     def _refuse_early(self) -> pa.Schema | None:
-        """Refuse what can be refused before there is anything to undo; the columns of the rows."""
+        """Check what can be checked before there is anything to undo. Returns the columns of the rows."""
         config = self._config()
         config = TableConfig({**config.raw, **self._adopt(config)})
-        batch = None if self.source is None else self.source.schema
+        batch = self._batch()
         refuse_options(
             TableClient(self.client.storage, config),
             self.options,
@@ -130,14 +135,42 @@ class WriteJob:
             batch=batch,
             schema=self._schema_after(batch),
             partitions=self.partitions,
+            timeline=self._timeline,
         )
         return batch
+
+    def _batch(self) -> pa.Schema | None:
+        """Columns of the rows, without new ones that have no type since all their values are null.
+
+        A table without columns gets its own from these rows: there such a column is refused later on.
+        """
+        if self.source is None:
+            return None
+        batch = self.source.schema
+        try:
+            known = self.client.table_schema(self._timeline).names
+        except SchemaError:
+            return batch
+        config = self.client.config
+        fields = (*config.record_key_fields, *config.partition_fields, *config.ordering_fields)
+        needed = {*known, *(name.split(".", 1)[0] for name in fields)}
+        untyped = {field.name for field in batch if pa.types.is_null(field.type)} - needed
+        if untyped and self.operation is not Operation.DELETE:
+            names = ", ".join(sorted(untyped))
+            _LOG.warning("new columns that hold nulls only have no type: %s left out until a write has values", names)
+        return pa.schema([field for field in batch if field.name not in untyped])
 
     def _attempt(self, batch: pa.Schema | None, progress: WriteProgress) -> tuple[str, Outcome]:
         protocol = {**self.options.texts, "hoodie.index.type": index_type(self.options, self._config())}
         with WriteTransaction.begin(
-            self.client, self.operation.action, self.operation.commit_name, protocol, self._adopt
+            self.client,
+            self.operation.action,
+            self.operation.commit_name,
+            protocol,
+            self._adopt,
+            known=self._timeline,
         ) as transaction:
+            self._timeline = transaction.timeline
             if self.renew is not None:
                 # the rows of a condition are those of the table as it is now
                 self.source = self.renew()
@@ -154,9 +187,9 @@ class WriteJob:
         return not self.source.reads_table(self.client.storage, self.client.config.name)
 
     def _config(self) -> TableConfig:
-        """The table's properties with what another tool took away, and the next write puts back."""
+        """The table's properties, and those that another tool removed and the next write restores."""
         config = self.client.config
-        return TableConfig({**config.raw, **lost_properties(config, self.client.timeline())})
+        return TableConfig({**config.raw, **lost_properties(config, self._timeline)})
 
     def _adopt(self, config: TableConfig) -> dict[str, str]:
         """The properties that the job adds to the table's, once it is checked against them."""
@@ -169,8 +202,7 @@ class WriteJob:
     def _write(
         self, transaction: WriteTransaction, batch: pa.Schema | None, schema: pa.Schema, progress: WriteProgress
     ) -> Outcome:
-        # Loaded after the transaction began: a commit in between shows as a conflict rather than getting lost.
-        timeline = self.client.timeline()
+        timeline = transaction.timeline
         plans = WritePlans(
             executor=self.executor,
             client=self.client,
@@ -184,17 +216,20 @@ class WriteJob:
             schema=schema,
             progress=progress,
             layout=IndexLayout.of(self.client, timeline),
+            files=PartitionFiles(self.client, timeline),
         )
         bucketed = index_type(self.options, self.client.config) == "BUCKET"
         return write_by_buckets(plans) if bucketed else write_by_index(plans)
 
     def _commit(self, transaction: WriteTransaction, outcome: Outcome, schema: pa.Schema) -> None:
+        count = CheckedCount.of(self.options, self.client.config)
         tables = [file.statistics for file in outcome.files if file.statistics is not None]
         transaction.commit(
             [file.stat for file in outcome.files],
             schema_json=self._schema_json(schema),
             column_stats=concat_statistics(tables) if tables else None,
             replaced=outcome.replaced if self.operation.replaces else None,
+            extra=None if count is None else count.record(self._checked),
             index_changes=outcome.index_changes,
             index_layout=outcome.index_layout,
             mapper=self.executor.map,
@@ -202,10 +237,10 @@ class WriteJob:
         )
 
     def _schema_after(self, batch: pa.Schema | None) -> pa.Schema:
-        """The table's columns once the write is through."""
+        """The table's columns after this write."""
         self._refuse_hudi_types()
         try:
-            table = storage_schema(self.client.table_schema())
+            table = storage_schema(self.client.table_schema(self._timeline))
         except SchemaError:
             if batch is None or self.operation in (Operation.DELETE, Operation.DELETE_PARTITION):
                 raise
@@ -227,7 +262,7 @@ class WriteJob:
         return merged
 
     def _refuse_hudi_types(self) -> None:
-        columns = columns_of_hudi_types(self.client.table_schema_json())
+        columns = columns_of_hudi_types(self.client.table_schema_json(self._timeline))
         if columns:
             raise UnsupportedTableError(
                 f"{self.client.storage.uri}: {', '.join(columns)}: columns of Hudi 1.2's types VECTOR, VARIANT and "
@@ -235,30 +270,30 @@ class WriteJob:
             )
 
     def _refuse_lost_columns(self, table: pa.Schema) -> None:
-        """Refuse a table whose properties name columns by which rows are found or ordered, and that it has no more."""
+        """Refuse a table that no longer has a column by which its properties find or order rows."""
         config = self.client.config
         for name in (*config.record_key_fields, *config.partition_fields, *config.ordering_fields):
             if table.names and name.split(".", 1)[0] not in table.names:
                 raise SchemaError(
-                    f"key, partition or ordering column {name!r} is no column of the table any more; columns are "
+                    f"key, partition or ordering column {name!r} is no longer a column of the table; columns are "
                     f"{table.names}. Rename it back, or put its new name into hoodie.properties"
                 )
 
     def _schema_json(self, schema: pa.Schema) -> str:
         # An unchanged schema keeps its text, in which other writers may have put defaults and documentation.
-        text = self.client.table_schema_json()
-        if text is not None and storage_schema(self.client.table_schema()) == schema:
+        text = self.client.table_schema_json(self._timeline)
+        if text is not None and storage_schema(self.client.table_schema(self._timeline)) == schema:
             return text
         return schema_text(schema, self.client.config.name)
 
 
 def with_retries(attempt: Callable[[int], _T], retries: int, repeatable: Callable[[], bool]) -> _T:
-    """Do something again as long as other writers were faster.
+    """Retry a write while it conflicts with other writers.
 
     Args:
-        attempt: does all of it anew, given the number of the attempt, from 1 on; one that fails leaves nothing.
-        retries: how often to do it again, at most.
-        repeatable: asked at the first conflict: whether doing it again is the same as doing it later.
+        attempt: does the whole write, given the attempt's number from 1 on; a failed one leaves nothing behind.
+        retries: most attempts after the first.
+        repeatable: asked at the first conflict: whether a retry gives what a later first attempt would.
 
     Raises:
         ConflictError: of the last attempt.
@@ -273,11 +308,11 @@ def with_retries(attempt: Callable[[int], _T], retries: int, repeatable: Callabl
                 raise
             if number == 1 and not repeatable():
                 error.add_note(
-                    "not done again: the rows come from this very table as it was before; read it again, and write then"
+                    "not retried: the rows come from an earlier state of this table; read it again, then write"
                 )
                 raise
-            _LOG.info("doing it again, attempt %d of %d: %s", number + 1, retries + 1, error)
-            # writers that met each other would meet again; this spreads them
+            _LOG.info("trying again, attempt %d of %d: %s", number + 1, retries + 1, error)
+            # without a random pause the same writers would meet again
             pause = min(_LONGEST_PAUSE, time.monotonic() - started)
             time.sleep(random.uniform(0, pause))  # noqa: S311 - no secret
     raise AssertionError  # not reached

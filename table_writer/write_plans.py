@@ -1,14 +1,12 @@
-"""The plans of one write, from its options and the table: how keys come about, and how files are written."""
+"""The plans of one write, from its options and the table: how keys are made, and how files are written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Any
 
 import pyarrow as pa
-from pyarrow import compute
 
 from table_format.base_file.reader import read_base_file
 from table_format.codecs.avro_schema import schema_text
@@ -24,7 +22,7 @@ from table_format.table.client import TableClient
 from table_format.table.schema_history import SchemaHistory
 from table_format.timeline.timeline import Timeline
 from table_writer.commit.conflicts import Cleared
-from table_writer.commit.schema import history_of_files
+from table_writer.commit.schema import history_of_write
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.execution.executor import Executor, RowSource
 from table_writer.execution.progress import WriteProgress
@@ -36,12 +34,11 @@ from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Duplicates, Operation
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.path_limits import PathLimits
-from table_writer.plan.plan import FilePlan, KeyPlan
+from table_writer.plan.plan import BaseFiles, FilePlan, KeyPlan
 from table_writer.plan.properties import hash_fields
+from table_writer.slots.partition_files import PartitionFiles
 from table_writer.slots.split import distinct_partitions
 from table_writer.tagging.files import forget_groups
-
-pc: Any = compute  # the stubs lag behind the functions
 
 _COLUMN_STATS = "column_stats"
 _KEY_PREFIXES = (
@@ -55,13 +52,13 @@ _KEY_PREFIXES = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a write did, for its commit.
+    """What a write did, as input for its commit.
 
     Attributes:
         files: new base files.
-        replaced: file groups that it takes out of the table, by partition.
-        cleared: which partitions it replaces as a whole, by their paths; None for none.
-        index_changes: what it does to the record index; None in a table without one.
+        replaced: replaced file groups, by partition.
+        cleared: tells by path which partitions it replaces as a whole; None for none.
+        index_changes: its changes to the record index; None in a table without one.
         index_layout: of the record index after the write.
     """
 
@@ -84,11 +81,12 @@ class WritePlans:
         source: its rows, if it has any.
         partitions: see `WriteJob`.
         transaction: of the write.
-        timeline: loaded after the transaction began: a commit in between shows as a conflict rather than getting lost.
+        timeline: the transaction's.
         batch: columns of the rows.
         schema: the table's columns after the write.
         progress: for people.
         layout: of the record index; None where the table keeps none.
+        files: of the table before the write.
     """
 
     executor: Executor
@@ -103,6 +101,7 @@ class WritePlans:
     schema: pa.Schema
     progress: WriteProgress
     layout: IndexLayout | None
+    files: PartitionFiles
 
     def rows(self) -> tuple[RowSource, pa.Schema]:
         """The rows to write and their columns.
@@ -115,7 +114,7 @@ class WritePlans:
         return self.source, self.batch
 
     def batch_target(self, batch: pa.Schema) -> pa.Schema:
-        """The batch's columns in the types that the table has after the write; the flag of deleted rows goes along."""
+        """The batch's columns in the types that the table has after the write; the deletion flag is kept."""
         schema = self.schema
         if IS_DELETED in batch.names and IS_DELETED not in schema.names:
             schema = schema.append(batch.field(IS_DELETED))
@@ -123,10 +122,10 @@ class WritePlans:
             schema = merge_schemas(schema, batch) if set(batch.names) & set(schema.names) else batch
         return pa.schema([schema.field(name) for name in storage_schema(batch).names])
 
-    def key_plan(self, current: pa.Table, buckets: int) -> KeyPlan:
+    def key_plan(self, paths: Iterable[str], buckets: int) -> KeyPlan:
         """How keys, partitions and buckets come from rows; see the function of that name."""
-        plan = key_plan(self.client, self.options, current, buckets)
-        # a key to delete that no index can hold is not there
+        plan = key_plan(self.client, self.options, paths, buckets)
+        # a key too long for the index cannot be in the table, so deleting it is allowed
         return replace(plan, indexed=self.layout is not None and self.operation is not Operation.DELETE)
 
     def grown_layout(self, partitions: Iterable[str]) -> IndexLayout | None:
@@ -145,26 +144,26 @@ class WritePlans:
 
     def file_plan(
         self,
-        current: pa.Table,
+        current: BaseFiles,
         *,
         unique: bool,
         duplicates: Duplicates,
         bucketed: bool,
         layout: IndexLayout | None,
     ) -> FilePlan:
-        """How files are written.
+        """The plan of how files are written.
 
         Args:
-            current: base files that rows are merged into, of `CURRENT_SCHEMA`.
-            unique: keep one row a key of the batch.
-            duplicates: what becomes of rows whose key is in the file.
+            current: base files that rows are merged into.
+            unique: keep one row per key of the batch.
+            duplicates: what happens to rows whose key is in the file.
             bucketed: see `FilePlan`.
             layout: of the record index after the write.
         """
         config, schema = self.client.config, self.schema
         indexed = None
         if _COLUMN_STATS in config.metadata_partitions:
-            # the table's own list of columns, where it has one, is that of all its files
+            # the table's own list of columns, if it has one, holds for all its files
             indexed = tuple(indexable_columns(schema, {**self.options.texts, **config.raw}))
         return FilePlan(
             storage=self.client.storage,
@@ -184,20 +183,16 @@ class WritePlans:
             partial=self.options.flag(registry.PARTIAL_COLUMNS),
             index=layout,
             index_folder=delta_folder(self.transaction.instant),
-            history=self.history(current),
+            history=self.history(),
+            key_fields=config.record_key_fields,
         )
 
-    def history(self, current: pa.Table) -> SchemaHistory | None:
-        """Which columns some current files have, where the table's columns have ids.
-
-        Raises:
-            UnsupportedTableError: nobody recorded which columns a file has.
-        """
-        instants: list[Any] = pc.unique(current["instant"]).to_pylist()
-        return history_of_files(self.timeline, self.transaction.instant, self.schema, instants)
+    def history(self) -> SchemaHistory | None:
+        """Which columns files have, where the table's columns have ids."""
+        return history_of_write(self.timeline, self.transaction.instant, self.schema)
 
     def doomed(self, keys: KeyPlan) -> Cleared:
-        """Which partitions delete_partition empties, by their paths."""
+        """Tells by path which partitions delete_partition deletes."""
         patterns = [*self.partitions, *self.options.names(registry.PARTITIONS_TO_DELETE)]
         if patterns:
             return lambda name: any(_matches(name, pattern) for pattern in patterns)
@@ -208,12 +203,12 @@ class WritePlans:
     def index_changes(
         self, written: Sequence[WrittenFile], current: pa.Table, replaced: Mapping[str, Sequence[str]]
     ) -> list[DeltaFile] | None:
-        """What the write does to the record index; None in a table that keeps none.
+        """The write's changes to the record index; None for a table without one.
 
         Args:
             written: its files.
-            current: of `CURRENT_SCHEMA`, as of before the write.
-            replaced: file groups that leave the table, by partition.
+            current: base files before the write, including those of replaced file groups; of `CURRENT_SCHEMA`.
+            replaced: replaced file groups, by partition.
         """
         if self.layout is None:
             return None
@@ -227,7 +222,7 @@ class WritePlans:
         )
 
     def cleared(self, written: Sequence[WrittenFile]) -> Cleared | None:
-        """Which partitions an overwrite replaces, by their paths; None for other writes."""
+        """Tells by path which partitions an overwrite replaces; None for other writes."""
         if self.operation is Operation.INSERT_OVERWRITE:
             return {file.stat.partition_path for file in written}.__contains__
         if self.operation is Operation.INSERT_OVERWRITE_TABLE:
@@ -235,13 +230,13 @@ class WritePlans:
         return None
 
 
-def key_plan(client: TableClient, options: WriteOptions, current: pa.Table, buckets: int) -> KeyPlan:
+def key_plan(client: TableClient, options: WriteOptions, paths: Iterable[str], buckets: int) -> KeyPlan:
     """How keys, partitions and buckets come from rows.
 
     Args:
         client: the table.
         options: of the job.
-        current: base files of the table.
+        paths: of the table's base files; only a few are read.
         buckets: file groups per partition; 0 for a table without buckets.
 
     Raises:
@@ -250,12 +245,12 @@ def key_plan(client: TableClient, options: WriteOptions, current: pa.Table, buck
     config = client.config
     properties = dict(config.raw)
     properties |= {key: text for key, text in options.texts.items() if key.startswith(_KEY_PREFIXES)}
-    if options.given(registry.PARTITION_PATH):
-        # custom key generators of this version keep their fields' kinds in the job's options only
+    if options.is_set(registry.PARTITION_PATH):
+        # only the job's options record the kinds of a custom key generator's fields in this table version
         properties["hoodie.table.partition.fields"] = ",".join(options.names(registry.PARTITION_PATH))
     spec = key_spec_of_properties(properties)
     if spec.generator == "COMPLEX" and len(spec.record_key_fields) == 1:
-        spec = replace(spec, complex_single_field_form=_single_field_form(client, current, spec))
+        spec = replace(spec, complex_single_field_form=_single_field_form(client, paths, spec))
     fields = hash_fields(options, config) if buckets else ()
     return KeyPlan(spec, BucketHashRule.of_properties(config.raw), fields, buckets)
 
@@ -268,17 +263,9 @@ def groups_of(current: pa.Table) -> dict[str, list[str]]:
     return groups
 
 
-def in_partitions(current: pa.Table, cleared: Cleared | None) -> pa.Table:
-    """The files of some partitions; none of them for None."""
-    present: list[Any] = pc.unique(current["partition"]).to_pylist()
-    names = [name for name in present if cleared is not None and cleared(name)]
-    return current.filter(pc.is_in(current["partition"], pa.array(names, pa.string())))
-
-
-def _single_field_form(client: TableClient, current: pa.Table, spec: KeySpec) -> SingleKeyForm:
-    """The form of keys of one field that the table's data has; releases differ, and a table must keep to one."""
+def _single_field_form(client: TableClient, paths: Iterable[str], spec: KeySpec) -> SingleKeyForm:
+    """The form of single-field keys in the table's data; releases differ, and a table must have only one."""
     key_field = spec.record_key_fields[0]
-    paths: list[Any] = current["path"].to_pylist()
     for path in paths:
         rows = read_base_file(client.storage, path, [RECORD_KEY, key_field.split(".", 1)[0]]).slice(0, 1)
         if rows.num_rows:
@@ -288,5 +275,5 @@ def _single_field_form(client: TableClient, current: pa.Table, spec: KeySpec) ->
 
 
 def _matches(name: str, pattern: str) -> bool:
-    # only the star is special, as in Apache's option
+    # only `*` is special, as in Apache's option
     return fnmatchcase(name, pattern.strip("/").replace("[", "[[]").replace("?", "[?]"))

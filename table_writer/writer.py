@@ -1,13 +1,17 @@
-"""Writing a table: every operation, whoever runs its tasks."""
+"""Writing a table: every operation, on any executor."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Self
+from functools import partial
+from typing import Self, TypeVar
 
 import pyarrow as pa
 
+from catalog.scan import Scan
+from catalog.table import Table
+from pushdown.expression import HudiExpression
 from table_format.config.table_config import TableConfig
 from table_format.errors import OptionError
 from table_format.storage import Storage
@@ -20,17 +24,16 @@ from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.properties import new_table_properties
-from table_writer.record_index.bootstrap import BootstrapReport, bootstrap_index
-from table_writer.record_index.verify import VerifyReport, verify_index
-from table_writer.row_writes import Options, RowWrites
-from table_writer.services.clean import clean
 from table_writer.summary import WriteSummary
+from table_writer.table_writes import Options, TableWrites
 from table_writer.write_job import WriteJob
+
+T = TypeVar("T")
 
 _SPOOLED = 8
 
 
-class TableWriter(RowWrites[ArrowData]):
+class TableWriter(TableWrites[ArrowData]):
     """Writes one table.
 
     Args:
@@ -74,14 +77,14 @@ class TableWriter(RowWrites[ArrowData]):
             path: base folder; a local path or a URI of S3, GCS or HDFS.
             schema: columns; None leaves them to the first write.
             record_key: field or fields of the record key.
-            buckets: file groups per partition, for the bucket index; fixed for good. None takes the number from the
+            buckets: file groups per partition, for the bucket index; fixed forever. None derives the number from the
                 size of the first write and `hoodie.parquet.max.file.size`.
             index: `BUCKET`, which is the default, or `RECORD_INDEX`.
             name: the table's name; the last part of the path when None.
             partition_by: field or fields of the partition path.
             ordering: field or fields that order versions of a record: the greater value wins. Without them the later
                 write wins.
-            options: Apache's option keys, for all that has no argument here; they go with each write, too.
+            options: Apache's option keys, for everything without an argument here; they apply to each write too.
             storage_options: arguments for the `pyarrow.fs` file system.
             executor: see `TableWriter`.
 
@@ -102,12 +105,13 @@ class TableWriter(RowWrites[ArrowData]):
         )
         columns = None if schema is None else stored_schema(schema)
         properties = new_table_properties(merged, columns)
-        if not merged.given(registry.BUCKETS):
+        if not merged.is_set(registry.BUCKETS):
             # the first write decides
             properties.pop(registry.BUCKETS.key, None)
         client = create_table(Storage(path, dict(storage_options or {})), properties, dict(merged.texts))
         return cls(client, executor, merged)
 
+    # arguments are spelled out for help() and editors
     @classmethod
     def open(
         cls,
@@ -117,7 +121,7 @@ class TableWriter(RowWrites[ArrowData]):
         storage_options: Options | None = None,
         executor: Executor | None = None,
     ) -> Self:
-        """Open the table at a place.
+        """Open an existing table.
 
         Args:
             path: base folder.
@@ -127,8 +131,8 @@ class TableWriter(RowWrites[ArrowData]):
             executor: see `TableWriter`.
 
         Raises:
-            TableNotFoundError: there is none.
-            UnsupportedTableError: one of a version that is not written.
+            TableNotFoundError: there is no table.
+            UnsupportedTableError: its version can only be read.
         """
         return cls(TableClient.open(path, dict(storage_options or {})), executor, options)
 
@@ -147,17 +151,10 @@ class TableWriter(RowWrites[ArrowData]):
         """The table's columns, without Hudi's meta columns."""
         return self.client.table_schema()
 
-    def delete(self, rows: ArrowData, options: Options | None = None) -> WriteSummary:
-        """Delete the records whose key and partition columns some rows hold."""
-        return self._write(Operation.DELETE, rows, options)
-
-    def delete_partitions(self, partitions: str | Sequence[str], options: Options | None = None) -> WriteSummary:
-        """Empty partitions, named by their paths; `*` stands for any text."""
-        names = [partitions] if isinstance(partitions, str) else list(partitions)
-        return self.write(Operation.DELETE_PARTITION, None, options, names)
-
-    def _write(self, operation: Operation, rows: ArrowData, options: Options | None) -> WriteSummary:
-        return self.write(operation, rows, options)
+    def _write(
+        self, operation: Operation, rows: ArrowData, options: Options | None, partitions: Sequence[str] = ()
+    ) -> WriteSummary:
+        return self.write(operation, rows, options, partitions)
 
     def write(
         self,
@@ -171,99 +168,69 @@ class TableWriter(RowWrites[ArrowData]):
 
         Args:
             operation: what to do, or its name in Apache's options, such as `upsert`.
-            rows: Arrow data, or a `RowSource` of the executor; see `ArrowData`.
+            rows: a `RowSource` of the executor, or Arrow data, which this process writes on any executor; see
+                `ArrowData`. Those of a delete may be a condition, as SQL text or an expression.
             options: for this write.
-            partitions: that `delete_partition` empties.
-            renew: makes the rows anew from the table, on each attempt; for those that a condition chooses.
+            partitions: those that `delete_partition` deletes.
+            renew: computes the rows from the table on each attempt; for rows that a condition selects.
 
         Raises:
-            AfterCommitError: the write is committed; what the options want done then failed.
-            ConflictError: other writers were faster each time.
+            AfterCommitError: the write is committed, but a step after the commit failed.
+            ConflictError: every attempt conflicted with another writer.
             HudiError: the rows, options or table do not allow it.
         """
         self.client.reload()
         merged = WriteOptions.of_user(options, self.options)
         executor = self.executor(merged)
-        job = WriteJob(executor, self.client, Operation(operation), merged, partitions=partitions, renew=renew)
+        operation = Operation(operation)
+        if operation is Operation.DELETE and isinstance(rows, (str, HudiExpression)):
+            renew = partial(self._matching, rows)
+            rows = renew()
+        local = executor if isinstance(executor, LocalExecutor) else LocalExecutor.of(merged)
+        if isinstance(rows, ArrowRows):
+            executor = local
+        job = WriteJob(executor, self.client, operation, merged, partitions=partitions, renew=renew)
         if rows is None or isinstance(rows, RowSource):
             job.source = rows
             return job.run()
-        local = executor if isinstance(executor, LocalExecutor) else LocalExecutor.of(merged)
+        job.executor = local
         with ArrowRows(rows, memory=local.memory // _SPOOLED, folder=local.folder) as source:
             job.source = source
             return job.run()
 
-    def clean(self, options: Options | None = None) -> int:
-        """Delete files that only states need which are too old to be read; writes do so by themselves.
+    def _matching(self, condition: str | HudiExpression) -> ScannedRows:
+        """Keys of the rows that match now; called when a write begins, and again for each retry."""
+        config = self.client.config
+        fields = (*config.record_key_fields, *config.partition_fields)
+        columns = dict.fromkeys(field.split(".", 1)[0] for field in fields)
+        return ScannedRows(Table(self.client).scan(condition, columns))
 
-        Args:
-            options: `hoodie.clean.policy`, `hoodie.cleaner.commits.retained` and so on.
-
-        Returns:
-            How many files went.
-        """
+    def run_service(self, service: Callable[[TableClient, WriteOptions, Executor], T], options: Options | None) -> T:
+        """Run a service on the table's current state; see `TableWrites`."""
         self.client.reload()
-        done = clean(self.client, WriteOptions.of_user(options, self.options).texts)
-        return done.total_files_deleted if done else 0
-
-    def bootstrap_index(
-        self, options: Options | None = None, *, groups: int | None = None, wait_seconds: float = 60.0
-    ) -> BootstrapReport:
-        """Build the table's record index from its data, in place of one that it has, while writers go on.
-
-        A build that was interrupted goes on where it was when this is called again.
-
-        Args:
-            options: `hoodie.metadata.record.index.*` and those of the lock.
-            groups: file groups of the index; None for as many as the number of keys asks for.
-            wait_seconds: how long to wait at the end for writes that are under way.
-
-        Raises:
-            RecordIndexError: the table's files hold no record keys.
-            TransactionError: a write is under way and does not end; what was read is kept for the next call.
-        """
         merged = WriteOptions.of_user(options, self.options)
-        executor = self.executor(merged)
-        with executor.progress(merged.text(registry.PROGRESS) or "auto") as progress:
-            return bootstrap_index(
-                self.client,
-                merged.texts,
-                groups=groups,
-                wait_seconds=wait_seconds,
-                mapper=executor.map,
-                progress=progress.phase,
-            )
-
-    def verify_index(
-        self, options: Options | None = None, *, sample: float | None = None, repair: bool = False
-    ) -> VerifyReport:
-        """Compare the table's record index with its data.
-
-        Args:
-            options: for the commit that mends the index.
-            sample: the share of file slices to read, such as 0.01; None for all.
-            repair: mend the index; duplicate rows are the data's, and stay.
-
-        Raises:
-            RecordIndexError: the table has no record index.
-            OptionError: a sample that is to be mended, or that is no share.
-        """
-        merged = WriteOptions.of_user(options, self.options)
-        executor = self.executor(merged)
-        with executor.progress(merged.text(registry.PROGRESS) or "auto") as progress:
-            return verify_index(
-                self.client,
-                merged.texts,
-                sample=sample,
-                repair=repair,
-                mapper=executor.map,
-                shared=not (isinstance(executor, LocalExecutor) and not executor.processes),
-                progress=progress.phase,
-            )
+        return service(self.client, merged, self.executor(merged))
 
     def executor(self, options: WriteOptions) -> Executor:
-        """What runs a write with some options."""
-        return self._executor or LocalExecutor.of(options)
+        """The executor for a write with these options."""
+        return LocalExecutor.of(options) if self._executor is None else self._executor.with_options(options)
+
+
+class ScannedRows(ArrowRows):
+    """Rows that are a scan of a table, perhaps of the one being written.
+
+    Args:
+        scan: what reads them.
+        rows: the rows to write if they differ from the scan's; see `ArrowData`.
+    """
+
+    def __init__(self, scan: Scan, rows: ArrowData | None = None) -> None:
+        super().__init__(scan.to_batch_reader if rows is None else rows, memory=0)  # a scan can be read again
+        self._uri = scan.snapshot.client.storage.uri
+
+    def reads_table(self, storage: Storage, name: str) -> bool:  # noqa: ARG002  # a location is more exact
+        """Whether the scanned table is the one being written, whose state a retry finds changed."""
+        return self._uri == storage.uri
 
 
 def creation_options(
@@ -277,10 +244,10 @@ def creation_options(
     ordering: str | Sequence[str],
     options: Options | None,
 ) -> WriteOptions:
-    """The options of a new table out of the arguments of `TableWriter.create`; an argument left out leaves its option.
+    """The options of a new table from the arguments of `TableWriter.create`; omitted arguments change no option.
 
     Raises:
-        OptionError: an argument and an option say different things.
+        OptionError: an argument and an option contradict each other.
     """
     merged = WriteOptions.of_user(options)
     arguments = {
@@ -293,13 +260,13 @@ def creation_options(
     }
     values: dict[str, object] = {}
     for argument, (option, text) in arguments.items():
-        if text and merged.given(option) and merged.text(option) != text:
+        if text and merged.is_set(option) and merged.text(option) != text:
             raise OptionError(
                 f"{argument}={text!r} and the option {option.key}={merged.text(option)!r}: give one of them"
             )
         if text:
             values[option.key] = text
-    if not name and not merged.given(registry.TABLE_NAME):
+    if not name and not merged.is_set(registry.TABLE_NAME):
         values[registry.TABLE_NAME.key] = os.fspath(path).rstrip("/").rsplit("/", 1)[-1]
     return merged.with_values(values)
 

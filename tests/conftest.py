@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 _GROUPS = (
     ("trino", re.compile("engines/test_(trino|presto|engine_servers)")),
     ("hive", re.compile("engines/test_(hive|local_metastore)")),
-    ("apache", re.compile("engines/test_(apache|crash_interop|killed_driver|record_index)")),
+    ("apache", re.compile("engines/test_(apache|crash_interop|killed_writer|record_index)")),
+)
+
+# Modules that run longest begin first, so that no process is left with one of them at the end.
+_LONG = re.compile(
+    "engines/|property/test_(crash|whole_tables|concurrent|filters|record_index|surgery|sync|write|index)|spark/"
 )
 
 # The same examples in every run, so that a red test is the change's fault; the larger profiles look for new ones.
@@ -37,6 +42,11 @@ class GroupScheduling(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         return next((group for group, pattern in _GROUPS if pattern.search(file)), file)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of long modules first."""
+    items.sort(key=lambda item: _LONG.search(item.nodeid) is None)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:

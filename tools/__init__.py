@@ -1,1 +1,1 @@
-"""Programs of the checkout that are no part of the package."""
+"""Programs of the checkout that are not part of the package."""

@@ -1,4 +1,8 @@
-"""Caches shared by threads: least recently used values, one load for concurrent callers, results memoized by owner."""
+"""Caches shared by threads.
+
+`LruCache` bounds what is cached (statistics, footers), `SingleFlight` shares a load that must be fresh, `memoize` keeps
+what is computed once from an object that never changes (a snapshot, the statistics of a column).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ class LruCache(Generic[K, V]):
     Args:
         capacity: greatest total weight. A single heavier value is kept until another one comes; 0 keeps none.
         weigh: weight of a value when it is put; None for 1 each, so that `capacity` is a number of values.
-        idle_seconds: values that were not used for so long are evicted; None to keep them.
+        idle_seconds: values unused for this long are evicted; None to keep them.
         on_evict: called with each value that is evicted or replaced, not under the lock; `pop` does not call it.
         clock: monotonic seconds.
     """
@@ -179,7 +183,7 @@ class SingleFlight(Generic[V]):
         """The value as of this call, or later.
 
         Args:
-            tolerance: a load that began up to so many seconds before this call will do.
+            tolerance: a load that began at most this many seconds before this call is accepted.
 
         Raises:
             Exception: what `load` raises; the next caller loads again.
@@ -198,24 +202,38 @@ class SingleFlight(Generic[V]):
         self._began = float("-inf")
 
 
-_MEMOIZED: WeakKeyDictionary[Any, dict[Hashable, Any]] = WeakKeyDictionary()
+class _Result(Generic[V]):
+    """A memoized result; concurrent callers wait for the one that computes it."""
+
+    __slots__ = ("_lock", "_value")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._value: tuple[V] | None = None
+
+    def get(self, make: Callable[[], V]) -> V:
+        if self._value is None:
+            with self._lock:
+                if self._value is None:
+                    self._value = (make(),)
+        return self._value[0]
+
+
+_MEMOIZED: WeakKeyDictionary[Any, dict[Hashable, _Result[Any]]] = WeakKeyDictionary()
 
 _MEMOIZED_LOCK = threading.Lock()
 
 
 def memoize(owner: Any, key: Hashable, make: Callable[[], V]) -> V:
-    """The result of the first call of `make` for an owner and a key, kept as long as the owner lives.
+    """The result of one call of `make` for an owner and a key, in memory as long as the owner lives.
 
-    Threads that call at the same time may each call `make`.
+    Concurrent callers share one call.
 
     Args:
-        owner: weakly referenced, and hashed by identity.
+        owner: weakly referenced, and hashed by identity; the result must not refer to it.
         key: names the result among those of the owner.
-        make: makes it; errors are not memoized.
+        make: computes it, without asking for the same key; an error is raised and not memoized.
     """
     with _MEMOIZED_LOCK:
-        results = _MEMOIZED.setdefault(owner, {})
-    if key not in results:
-        results[key] = make()
-    result: V = results[key]
-    return result
+        result: _Result[V] = _MEMOIZED.setdefault(owner, {}).setdefault(key, _Result())
+    return result.get(make)

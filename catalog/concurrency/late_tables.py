@@ -19,9 +19,8 @@ from table_format.storage import StorageCall, unanswered_calls
 
 _LOG = logging.getLogger(__name__)
 DEFAULT_SECONDS = 10.0
-_LEAST_LOOK, _MOST_LOOK = 0.02, 1.0
-
-_MOST_PAUSE = 60.0
+_MIN_POLL, _MAX_POLL = 0.02, 1.0
+_MAX_RETRY_PAUSE = 60.0
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Late:
     Attributes:
         name: of the table.
         folder: of the table, as its file system names it.
-        place: that is waited for.
+        place: path or URI whose call hangs.
         since: when the call began, in seconds of `time.monotonic`.
     """
 
@@ -42,7 +41,7 @@ class Late:
 
     def __str__(self) -> str:
         seconds = time.monotonic() - self.since
-        return f"its storage does not answer: {self.place} has been waited for for {seconds:.0f} s"
+        return f"its storage does not answer: {self.place} has not answered for {seconds:.0f} s"
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +95,9 @@ class LateTables:
         Args:
             name: of the table, for messages.
             folder: of the table, as its file system names it.
-            probe: a call to the table that shows whether it answers again; without one it does once no call hangs.
-            own_calls: only calls of this thread count, and not all those to places in the folder.
+            probe: a call to the table that shows whether it answers again; None to take it as answering once no call
+                hangs.
+            own_calls: whether only this thread's calls count, rather than all calls to paths in the folder.
 
         Raises:
             LateTableError: the table is late.
@@ -120,7 +120,7 @@ class LateTables:
 
     def _watch(self) -> None:
         while True:
-            time.sleep(min(_MOST_LOOK, max(_LEAST_LOOK, self.seconds / 4)))
+            time.sleep(min(_MAX_POLL, max(_MIN_POLL, self.seconds / 4)))
             calls = unanswered_calls(self.seconds)
             with self._lock:
                 if not self._jobs:
@@ -143,22 +143,22 @@ class LateTables:
 
     def _retry(self, job: _Job) -> None:
         """Wait until no call to the table hangs and the probe succeeds."""
-        pause = min(_MOST_LOOK, self.seconds)
+        pause = min(_MAX_POLL, self.seconds)
         while True:
             time.sleep(pause)
-            pause = min(_MOST_PAUSE, 2 * pause)
+            pause = min(_MAX_RETRY_PAUSE, 2 * pause)
             while any(job.waits_for(call) for call in unanswered_calls(self.seconds)):
-                time.sleep(min(_MOST_LOOK, self.seconds))
+                time.sleep(min(_MAX_POLL, self.seconds))
             try:
                 if job.probe is not None:
                     job.probe()
             except TableNotFoundError:
-                pass  # there is none any more to be waited for
+                pass  # the table was deleted
             except HudiError as error:
                 _LOG.info("%s: still late: %s", job.name, error)
                 continue
-            except Exception:  # noqa: BLE001  # it is for a query to fail with it
-                _LOG.exception("%s: its probe failed otherwise; it is no longer late", job.name)
+            except Exception:  # noqa: BLE001  # the next query reports it
+                _LOG.exception("%s: its probe failed with another error; the table is no longer late", job.name)
             break
         with self._lock:
             late = self._late.pop(job.folder)

@@ -7,9 +7,9 @@ import itertools
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, InvalidStateError
-from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -17,8 +17,8 @@ S = TypeVar("S")
 GiveUp = Callable[[Exception], None]
 _Job: TypeAlias = "tuple[Future[Any], Callable[[], Any]]"
 _CURRENT = threading.local()
-# So many threads that hang are replaced, for each one that there is.
-_REPLACED = 4
+# Hung threads that are replaced, for each worker thread.
+_REPLACEMENTS = 4
 _LEAVE_SECONDS = 0.5
 
 
@@ -29,8 +29,8 @@ class Workers:
     the thread stays with the job until that ends, and another thread takes its place, up to a bound.
 
     Args:
-        threads: jobs that are run at once.
-        name: of the threads.
+        threads: how many jobs run at once.
+        name: prefix of the threads' names.
 
     Attributes:
         lost: threads still busy with jobs that were given up.
@@ -41,17 +41,19 @@ class Workers:
         self._most = threads
         self._name = name
         self._numbers = itertools.count()
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()  # None ends a thread
+        self._jobs: deque[_Job] = deque()
         self._running = 0
         self._idle = 0
         self._closed = False
+        # Threads take a job and cease to be idle at once: a job must not count on a thread that has just got another.
         self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._ended = threading.Condition(self._lock)
 
     @property
     def exhausted(self) -> bool:
-        """Whether so many threads hang that they are no longer replaced."""
-        return self.lost >= _REPLACED * self._most
+        """Whether too many threads hang for another one to be replaced."""
+        return self.lost >= _REPLACEMENTS * self._most
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
         """Queue a job.
@@ -63,8 +65,9 @@ class Workers:
         with self._lock:
             if self._closed:
                 raise RuntimeError("no more jobs are taken")
-            self._jobs.put((future, work))
-            if self._running < self._most and self._idle < self._jobs.qsize():
+            self._jobs.append((future, work))
+            self._changed.notify()
+            if self._running < self._most and self._idle < len(self._jobs):
                 self._start()
         return future
 
@@ -72,23 +75,20 @@ class Workers:
         """Take no more jobs.
 
         Args:
-            wait: until those that are left are done or given up.
-            cancel: whether jobs that have not begun are cancelled.
+            wait: return only when the remaining jobs are done or given up.
+            cancel: cancel the jobs that have not begun.
         """
         with self._lock:
             self._closed = True
-            while cancel and (job := self._left()) is not None:
-                job[0].cancel()
-            for _ in range(self._running):
-                self._jobs.put(None)
+            cancelled = [*self._jobs] if cancel else []
+            if cancel:
+                self._jobs.clear()
+            self._changed.notify_all()
+        for future, _ in cancelled:
+            future.cancel()
+        with self._lock:
             while wait and self._running > 0:
                 self._ended.wait()
-
-    def _left(self) -> _Job | None:
-        try:
-            return self._jobs.get_nowait()
-        except Empty:
-            return None
 
     def _start(self) -> None:
         self._running += 1
@@ -99,19 +99,23 @@ class Workers:
             raise
 
     def _run(self) -> None:
-        while True:
-            with self._lock:
-                self._idle += 1
-            job = self._jobs.get()
-            with self._lock:
-                self._idle -= 1
-                if job is None:
-                    self._running -= 1
-                    self._ended.notify_all()
-                    return
+        while (job := self._next_job()) is not None:
             future, work = job
             if future.set_running_or_notify_cancel() and self._do(future, work):
                 return
+
+    def _next_job(self) -> _Job | None:
+        """The oldest waiting job, once there is one; None if the thread is to end."""
+        with self._lock:
+            self._idle += 1
+            while not self._jobs and not self._closed:
+                self._changed.wait()
+            self._idle -= 1
+            if self._jobs:
+                return self._jobs.popleft()
+            self._running -= 1
+            self._ended.notify_all()
+            return None
 
     def _do(self, future: Future[T], work: Callable[[], T]) -> bool:
         """Run a job; returns whether it was given up and another thread took this one's place."""
@@ -128,14 +132,14 @@ class Workers:
                 replaced = True
                 self.lost += 1
                 self._running -= 1
-                if not self._jobs.empty():
+                if self._jobs:
                     self._start()
                 self._ended.notify_all()
 
         try:
             with may_be_given_up(give_up):
                 result = work()
-        except BaseException as error:  # noqa: BLE001  # whoever waits gets it
+        except BaseException as error:  # noqa: BLE001  # raised by the future
             end = functools.partial(future.set_exception, error)
         else:
             end = functools.partial(future.set_result, result)

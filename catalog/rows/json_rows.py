@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, packed, pc, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, packed, to_numpy, valid_mask
 from table_format.errors import SchemaError
 
-# The stubs of pyarrow know too few of the forms that its functions take.
-Strings = Any  # pa.StringArray, for the same reason
+Strings = Any  # pa.StringArray; the stubs of pyarrow take too few forms of arrays
 _SLICE_ROWS = 16_384
 _CONTROL_CHARACTERS = r"[\x00-\x1f]"
 _HEX_DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
@@ -35,7 +35,7 @@ def json_lines(table: pa.Table | pa.RecordBatch) -> Iterator[str]:
 
 
 def json_objects(table: pa.Table | pa.RecordBatch) -> Strings:
-    """One JSON object for each row; fields stand in the order of the columns.
+    """One JSON object for each row; fields are in the order of the columns.
 
     Raises:
         SchemaError: a column's type has no encoding; the message names column and type.

@@ -65,7 +65,7 @@ def slice_batches(
         expression: a bound filter; row groups in which no row makes it true may be left out.
         row_groups: ordinals of those of the base file that are wanted, for a slice without log files; None for all.
         start: rows of the slice to leave out, rows of row groups that are not read counted too.
-        batch_rows: rows in a piece at most.
+        batch_rows: greatest number of rows of a batch.
 
     Yields:
         Position in the slice of the first row, and the rows. Positions do not depend on filter, columns or row groups.
@@ -87,7 +87,7 @@ def slice_batches(
         stored = history.physical_names(files.instant, schema.names)
         names = list(dict.fromkeys(name for name in stored.values() if name is not None))
         shape = functools.partial(_renamed, snapshot, files.instant, schema)
-    pieces = base_file_batches(
+    batches = base_file_batches(
         snapshot.client.storage,
         files.base,
         names,
@@ -97,8 +97,8 @@ def slice_batches(
         start=start,
         batch_rows=batch_rows,
     )
-    for at, piece in pieces:
-        yield at, _with_path_values(snapshot, files, piece)
+    for at, batch in batches:
+        yield at, _with_path_values(snapshot, files, batch)
 
 
 def _chosen(
@@ -142,7 +142,7 @@ def _base_rows(snapshot: Snapshot, path: str, schema: pa.Schema, expression: Hud
 
 
 def _with_path_values(snapshot: Snapshot, files: FileSlice, table: pa.Table) -> pa.Table:
-    """The table with the partition columns filled in from the partition path, for tables whose files omit them.
+    """The table with partition columns filled in from the partition path, if the table's files omit them.
 
     Raises:
         UnsupportedTableError: neither the files nor the path give a column's values.
@@ -159,10 +159,10 @@ def _with_path_values(snapshot: Snapshot, files: FileSlice, table: pa.Table) -> 
             same: Any = values[field.name].take(from_numpy(np.full(table.num_rows, partition)))
             table = table.set_column(at, field, same)
         elif field.name.lower() in fields and not _holds(snapshot, files, table, field.name):
-            why = path_values.reason if isinstance(path_values, CannotPrune) else "its path is of another making"
+            why = path_values.reason if isinstance(path_values, CannotPrune) else "it is not of the table's form"
             raise UnsupportedTableError(
                 f"partition {files.partition!r}: files of this table leave partition columns out, and its path does "
-                f"not tell the values of {field.name}: {why}; leave this column out of the query"
+                f"not give the values of {field.name}: {why}; leave this column out of the query"
             )
     return table
 

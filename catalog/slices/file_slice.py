@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import from_numpy, pc
+from table_format.codecs.arrow_numpy import from_numpy
 
 _LOGS = "logs"
 
@@ -23,7 +24,7 @@ class FileSlice:
         file_id: the file group.
         base: the base file; None for log files alone.
         instant: of the slice; that which wrote the base file.
-        logs: the log files in merge order, each with its bytes, None where the listing did not say.
+        logs: the log files in merge order, each with its bytes, None if the listing did not say.
         row_groups: ordinals of the base file's row groups to read; None for all of them.
         record_count: rows of the slice or the part; None when not known without opening it.
         base_size: bytes of the base file; 0 when not known.

@@ -1,12 +1,13 @@
 """Values of partition columns, parsed from partition paths.
 
-A path gives its values if a path built from those values is the same. For a field that a timestamp-based key generator
-writes, it gives the range of the column. Otherwise, as with text that is no value of the column's type, the partition
-is unknown, and every filter keeps it.
+The values parsed from a path are used only if they give the same path when it is built from them. A field that a
+timestamp-based key generator writes gives a range of the column. Otherwise, as for text that is not a value of the
+column's type, the partition's values are unknown and every filter keeps it.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,18 +15,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from catalog.concurrency.caches import memoize
 from pushdown.columns import resolve_column
 from pushdown.errors import UnknownColumnError
 from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
-from table_format.codecs.arrow_numpy import from_numpy, pc, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import from_numpy, strings, to_numpy, valid_mask
 from table_format.config.table_config import KeyGeneratorType, TableConfig
 from table_format.errors import OptionError
 from table_format.keys.key_text import key_texts
 from table_format.keys.partition_values import (
     DEFAULT_PARTITION,
-    escape_path_name,
+    escape_path_names,
     parse_partition_paths,
     unescape_path_name,
 )
@@ -42,8 +45,9 @@ class WrittenTimes:
     """A column of times as text, which partition paths hold in another pattern.
 
     Attributes:
-        segments: for each partition, the text that stands for the column; None where the path cannot be cut.
-        form: how it is made of the column's text.
+        segments: for each partition, the segment of its path that the column's text gave; None if the path cannot
+            be cut into segments.
+        form: how a segment is made of the column's text.
     """
 
     segments: tuple[str | None, ...]
@@ -59,13 +63,33 @@ class PathValues:
         values: by column name, the values themselves, for columns whose paths give values; null where they are null
             or not known.
         known: for each partition, whether its path gives a value or range for each column for which other paths do.
-        times: columns that hold times as text: what stands in the paths for them.
+        times: the segments of columns that hold times as text, by column name.
     """
 
     statistics: Mapping[str, ColumnStatistics]
     values: Mapping[str, pa.Array[Any]]
     known: _Mask
     times: Mapping[str, WrittenTimes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionPaths:
+    """Partition paths of a snapshot; their values are parsed once, and shared by snapshots with the same partitions.
+
+    Attributes:
+        config: of the table.
+        schema: its columns, without Hudi's meta columns.
+        partitions: the paths, each once.
+    """
+
+    config: TableConfig
+    schema: pa.Schema
+    partitions: Sequence[str] | pa.Array[Any]
+
+    def values(self) -> PathValues | CannotPrune:
+        """The values of the partition columns, or why the paths give none."""
+        parse = functools.partial(path_values, self.config, self.schema, self.partitions)
+        return memoize(self, "values", parse)
 
 
 @dataclass(frozen=True)
@@ -77,7 +101,9 @@ class _Column:
     kind: pa.DataType
 
 
-def path_values(config: TableConfig, schema: pa.Schema, partitions: Sequence[str]) -> PathValues | CannotPrune:
+def path_values(
+    config: TableConfig, schema: pa.Schema, partitions: Sequence[str] | pa.Array[Any]
+) -> PathValues | CannotPrune:
     """Parse the values of the partition columns from partition paths.
 
     Args:
@@ -102,8 +128,9 @@ def path_values(config: TableConfig, schema: pa.Schema, partitions: Sequence[str
     columns = [_Column(field, column.name, column.type) for field, column in zip(fields, resolved, strict=True)]
     timed = [column for column in columns if column.field.timed]
     if not timed:
-        return _exact(config, columns, partitions)
-    return _with_times(config, columns, partitions)
+        return _exact(config, columns, partitions if isinstance(partitions, pa.Array) else strings(partitions))
+    paths: Any = partitions.to_pylist() if isinstance(partitions, pa.Array) else partitions
+    return _with_times(config, columns, paths)
 
 
 def _with_times(config: TableConfig, columns: list[_Column], partitions: Sequence[str]) -> PathValues | CannotPrune:
@@ -130,7 +157,7 @@ def _with_times(config: TableConfig, columns: list[_Column], partitions: Sequenc
     values: Mapping[str, pa.Array[Any]] = {}
     if exact:
         rest = ["/".join(segments[i][row] or "" for i in exact) for row in range(len(partitions))]
-        exact_values = _exact(config, [columns[i] for i in exact], rest)
+        exact_values = _exact(config, [columns[i] for i in exact], strings(rest))
         if not isinstance(exact_values, CannotPrune):
             statistics |= exact_values.statistics
             values, known = exact_values.values, known & exact_values.known
@@ -148,12 +175,12 @@ def _unescaped(config: TableConfig, field: str, segment: str | None) -> str | No
 
 
 def _ranges(lower: pa.Array[Any], upper: pa.Array[Any]) -> ColumnStatistics:
-    # Null is written as if it were the moment 1, by some releases; so no count is known.
+    # Some releases write null as the epoch plus one, so no null count is known.
     unknown = pa.nulls(len(lower), pa.int64())
     return ColumnStatistics(lower=lower, upper=upper, null_count=unknown, row_count=unknown)
 
 
-def _path_tells(kind: pa.DataType) -> bool:
+def _has_one_text(kind: pa.DataType) -> bool:
     """Whether equal text in paths means an equal value.
 
     Not so for floating point: a column that was promoted from float to double keeps old paths. Timestamps and binary
@@ -165,28 +192,29 @@ def _path_tells(kind: pa.DataType) -> bool:
     )
 
 
-def _exact(config: TableConfig, columns: list[_Column], partitions: Sequence[str]) -> PathValues | CannotPrune:
+def _exact(config: TableConfig, columns: list[_Column], partitions: Any) -> PathValues | CannotPrune:
     fields = [column.field.name for column in columns]
-    unread = [column for column in columns if not _path_tells(column.kind)]
+    unread = [column for column in columns if not _has_one_text(column.kind)]
     if len(unread) == len(columns):
         return CannotPrune(f"partition paths do not give values of type {unread[0].kind}")
-    paths, original = _without_slashes(columns, partitions), partitions
+    with_dashes = _writes_slashes(columns)
+    paths = pc.replace_substring(partitions, "/", "-") if with_dashes else partitions
     # A type whose values paths do not give is read as text, so that the other fields can be parsed.
-    read_as = [column.kind if _path_tells(column.kind) else pa.string() for column in columns]
+    read_as = [column.kind if _has_one_text(column.kind) else pa.string() for column in columns]
     table = parse_partition_paths(paths, fields, read_as, hive_style=config.hive_style, url_encode=config.url_encode)
     arrays: list[Any] = [table.column(i).combine_chunks() for i in range(len(fields))]
     parsed = to_numpy(table.column(len(fields)).combine_chunks())
     again = _paths_of(config, fields, arrays)
-    known = parsed & to_numpy(pc.fill_null(pc.equal(again, pa.array(paths, pa.string())), False))
-    known &= np.array([path.count("/") == len(fields) - 1 for path in paths], np.bool_)
-    # With slashes for dashes a path that still has dashes is of another making.
-    known &= np.array([a is b or "-" not in b for a, b in zip(paths, original, strict=True)], np.bool_)
+    known = parsed & to_numpy(pc.fill_null(pc.equal(again, paths), False))
+    known &= to_numpy(pc.count_substring(paths, "/")) == len(fields) - 1
+    if with_dashes:  # a path that still has dashes was not written by this setting
+        known &= ~to_numpy(pc.match_substring(partitions, "-"))
     statistics = {
         column.name: _statistics(array, known, in_file=not config.drop_partition_columns)
         for column, array in zip(columns, arrays, strict=True)
-        if _path_tells(column.kind)
+        if _has_one_text(column.kind)
     }
-    slashes = parsed & ~known & np.array(["/" in path for path in paths], np.bool_)
+    slashes = parsed & ~known & to_numpy(pc.match_substring(paths, "/"))
     if len(columns) == 1 and pa.types.is_string(columns[0].kind) and not config.url_encode and slashes.any():
         statistics = {columns[0].name: _with_slashes(statistics[columns[0].name], arrays[0], slashes)}
     elif not known.any() and len(known):
@@ -199,11 +227,9 @@ def _exact(config: TableConfig, columns: list[_Column], partitions: Sequence[str
     return PathValues(statistics, values, known)
 
 
-def _without_slashes(columns: list[_Column], partitions: Sequence[str]) -> Sequence[str]:
-    """Paths of one date field whose dashes were written as slashes, with dashes again."""
-    if len(columns) != 1 or not columns[0].field.slashes or not pa.types.is_date(columns[0].kind):
-        return partitions
-    return [path.replace("/", "-") for path in partitions]
+def _writes_slashes(columns: list[_Column]) -> bool:
+    """Whether paths are of one date field whose dashes are written as slashes."""
+    return len(columns) == 1 and columns[0].field.slashes and pa.types.is_date(columns[0].kind)
 
 
 def _with_slashes(statistics: ColumnStatistics, texts: Any, slashes: _Mask) -> ColumnStatistics:
@@ -223,9 +249,7 @@ def _paths_of(config: TableConfig, fields: Sequence[str], columns: list[Any]) ->
     for name, column in zip(fields, columns, strict=True):
         texts = key_texts(column, name)
         if config.url_encode:
-            texts = pa.array(
-                [text if text is None else escape_path_name(text) for text in texts.to_pylist()], pa.string()
-            )
+            texts = escape_path_names(texts)
         texts = pc.if_else(pc.equal(pc.fill_null(texts, ""), ""), DEFAULT_PARTITION, texts)
         segments.append(pc.binary_join_element_wise(f"{name}=", texts, "") if config.hive_style else texts)
     return pc.binary_join_element_wise(*segments, "/")

@@ -13,23 +13,24 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc, to_numpy, valid_mask
+from catalog.concurrency.caches import memoize
+from catalog.slices.name_table import NameTable
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
+from table_format.slices.file_slices import with_paths
 
 Rows = NDArray[np.int64]
-_MOST_TAIL = 0.1
-_LEAST_TAIL = 1_000
+_TAIL_SHARE = 0.1
+_MIN_TAIL = 1_000
 _FEW = 1_000
 _ID_LENGTH = 36
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 
-@dataclass(eq=False)
-class _Main:
-    """Results about the slices of `main`, shared by all snapshots that have them."""
-
-    names_are_unique: bool | None = None
+class _Origin:
+    """Owner of what is memoized about `main`, for all sets that share it: Arrow's tables cannot be hashed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,15 +38,15 @@ class SliceSet:
     """File slices at positions that never change; new slices are appended.
 
     Attributes:
-        main: slices as they were loaded, by partition and file id.
-        tail: those that came later, at the positions behind.
+        main: slices as they were loaded, by partition and file id; without their paths, which are made when asked for.
+        tail: slices of later commits, at the positions behind.
         partitions: paths of the partitions.
         partition_index: for each slice, its partition.
         sizes: of each slice, log files included.
         has_logs: for each slice, whether it has log files.
-        live: for each slice, whether it still is one; None when all are.
+        live: for each slice, whether no later one superseded or replaced it; None when none did.
         before: for each slice of the tail, the position of the one that it supersedes, or -1.
-        names: the files that were new, by the position from which on their slices stand.
+        names: for each commit, the position of its first slice, and the names of its new files.
     """
 
     main: pa.Table
@@ -57,12 +58,12 @@ class SliceSet:
     live: NDArray[np.bool_] | None = None
     before: Rows = field(default_factory=lambda: np.empty(0, np.int64))
     names: tuple[tuple[int, pa.Array[Any]], ...] = ()
-    _of_main: _Main = field(default_factory=_Main, repr=False)
+    _origin: _Origin = field(default_factory=_Origin, repr=False)
 
     @classmethod
     def of(cls, slices: pa.Table) -> SliceSet:
-        """A set of newly loaded slices, of `file_slices.SLICES_SCHEMA`."""
-        slices = slices.combine_chunks()
+        """A set of newly loaded slices, of `file_slices.SLICES_SCHEMA` with or without paths."""
+        slices = _without_paths(slices)
         encoded: Any = one_chunk(slices.column("partition")).dictionary_encode()
         has_logs, sizes = _logs(slices)
         return cls(
@@ -79,7 +80,12 @@ class SliceSet:
 
     @functools.cached_property
     def files(self) -> pa.Table:
-        """All slices, dead ones too; in two chunks when there is a tail."""
+        """All slices with paths, dead ones too; in two chunks when there is a tail."""
+        return with_paths(self.listed)
+
+    @functools.cached_property
+    def listed(self) -> pa.Table:
+        """All slices as `files` without paths."""
         return pa.concat_tables([self.main, self.tail]) if self.tail.num_rows else self.main
 
     @functools.cached_property
@@ -95,12 +101,15 @@ class SliceSet:
 
     @functools.cached_property
     def live_bytes(self) -> int:
-        """Sizes of the slices that are not dead together."""
+        """Bytes of the slices that are not dead."""
         return int((self.sizes if self.live is None else self.sizes[self.live]).sum())
 
     def take(self, rows: Rows) -> pa.Table:
-        """Some slices in any order; taking from a chunked table would copy all of it first."""
-        split = self.main.num_rows
+        """Some slices in any order, with paths."""
+        return with_paths(self._taken(rows))
+
+    def _taken(self, rows: Rows) -> pa.Table:
+        split = self.main.num_rows  # taking from a chunked table would copy all of it first
         if not self.tail.num_rows or not len(rows) or rows.max() < split:
             return self.main.take(from_numpy(rows))
         late = rows >= split
@@ -121,12 +130,12 @@ class SliceSet:
         """This set with new slices appended.
 
         Args:
-            slices: the others.
+            slices: the new ones.
             before: for each of them, the position of the one that it supersedes, or -1.
-            dead: positions of slices that are no more.
-            names: of the files that are new.
+            dead: positions of superseded and replaced slices.
+            names: of the new files.
         """
-        slices = slices.combine_chunks()
+        slices = _without_paths(slices)
         paths: Any = one_chunk(slices.column("partition")).dictionary_encode()
         numbers = {path: number for number, path in enumerate(self.partitions)}
         codes = np.array([numbers.setdefault(path, len(numbers)) for path in paths.dictionary.to_pylist()], np.int64)
@@ -145,14 +154,15 @@ class SliceSet:
             live=live,
             before=np.concatenate([self.before, before]),
             names=(*self.names, (len(self), names)),
-            _of_main=self._of_main,
+            _origin=self._origin,
         )
 
     def since(self, count: int) -> tuple[pa.Table, Rows, pa.Array[Any]]:
         """The slices after the first `count`.
 
         Returns:
-            The slices; for each of them the position of the one before, less than `count`, or -1; the new files.
+            The slices; for each of them the position below `count` of the one that it supersedes, or -1; names of the
+            new files.
         """
         split = self.main.num_rows
         before = self.before[count - split :].copy()
@@ -163,23 +173,30 @@ class SliceSet:
 
     @property
     def is_stale(self) -> bool:
-        """Whether so much was appended or is dead that loading the table afresh is cheaper."""
+        """Whether so many slices are appended or dead that loading the table afresh is cheaper."""
         dead = 0 if self.live is None else len(self) - int(self.live.sum())
-        return self.tail.num_rows + dead > max(_LEAST_TAIL, _MOST_TAIL * self.main.num_rows)
+        return self.tail.num_rows + dead > max(_MIN_TAIL, _TAIL_SHARE * self.main.num_rows)
 
     def names_are_unique(self) -> bool:
         """Whether no two files have the same name, in any partition.
 
-        Those that came later carry instants that no file had before, and are looked at among themselves.
+        Later files carry instants that no earlier file has, so they are compared with each other only.
         """
-        if self._of_main.names_are_unique is None:
-            self._of_main.names_are_unique = names_are_unique(file_names(self.main)[1])
-        return self._of_main.names_are_unique and all(len(pc.unique(names)) == len(names) for _, names in self.names)
+        unique = memoize(self._origin, "names are unique", self._main_is_unique)
+        return unique and all(len(pc.unique(names)) == len(names) for _, names in self.names)
+
+    def _main_is_unique(self) -> bool:
+        has_logs = bool(self.has_logs[: self.main.num_rows].any())
+        return (not has_logs and self.base_files().proves_unique) or names_are_unique(file_names(self.main)[1])
+
+    def base_files(self) -> NameTable:
+        """The base files of `main` by name, for look-ups."""
+        return memoize(self._origin, "base files", lambda: NameTable(one_chunk(self.main.column("file_name"))))
 
     def _position(self, partition: int, file_id: str) -> int:
         if partition < 0:
             return -1
-        for row in self._late.get((partition, file_id), ()):
+        for row in self._tail_rows.get((partition, file_id), ()):
             if self.live is None or self.live[row]:
                 return row
         of_main = self.partition_index[: self.main.num_rows]
@@ -196,7 +213,7 @@ class SliceSet:
         return one_chunk(self.main.column("file_id"))
 
     @functools.cached_property
-    def _late(self) -> dict[Any, list[int]]:
+    def _tail_rows(self) -> dict[Any, list[int]]:
         split = self.main.num_rows
         rows_by_group: dict[Any, list[int]] = {}
         late = zip(self.partition_index[split:].tolist(), self.tail.column("file_id").to_pylist(), strict=True)
@@ -206,6 +223,10 @@ class SliceSet:
 
 
 _SIDES: Any = ("left", "right")
+
+
+def _without_paths(slices: pa.Table) -> pa.Table:
+    return slices.select([name for name in slices.column_names if name != "path"]).combine_chunks()
 
 
 def _logs(slices: pa.Table) -> tuple[NDArray[np.bool_], Rows]:
@@ -237,7 +258,7 @@ def file_names(slices: pa.Table) -> tuple[Rows, Any]:
 def names_are_unique(names: pa.Array[Any]) -> bool:
     """Whether no file name occurs twice.
 
-    File names begin with a random id. When its digits differ in all of them, nothing else need be looked at.
+    File names begin with a random id. If all ids differ, so do the names.
     """
     if len(names) < _FEW:
         return len(pc.unique(names)) == len(names)

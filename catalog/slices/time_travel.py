@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from table_format.actions.table_services import CleanerPlan, CleanMetadata
-from table_format.codecs.arrow_numpy import pc
 from table_format.errors import MissingFileError, OptionError
 from table_format.instant import Action, State, is_calendar_time, parse_as_of
 from table_format.slices.file_slices import (
@@ -19,10 +19,11 @@ from table_format.slices.file_slices import (
     replaced_file_groups,
 )
 from table_format.timeline.timeline import Timeline
+from table_format.timeline.whole import with_archive
 
 
 def instant_as_of(text: str, timeline: Timeline, timezone: str) -> str:
-    """The instant that `text` means, if the timeline still has the table's state at that time.
+    """The instant that `text` means, if the timeline or its archive has the table's state at that time.
 
     Args:
         text: an instant, or an ISO 8601 time.
@@ -31,44 +32,44 @@ def instant_as_of(text: str, timeline: Timeline, timezone: str) -> str:
 
     Raises:
         CorruptFileError: the archived timeline is needed and damaged.
-        OptionError: the text is no time, or lies before the first commit that the active timeline knows, or between
-            two of them where others were archived, or is behind the newest and no time of a calendar.
+        OptionError: the text is no time, or lies before the first known commit, or is behind the newest and no time of
+            a calendar.
     """
     instant = parse_as_of(text, timezone)
     if not timeline.writes:
         raise OptionError(f"as of {text}: the table has no commit yet")
-    first = timeline.writes[0].time
+    first = timeline_as_of(instant, timeline).writes[0].time
     if instant < first:
         raise OptionError(f"as of {text}: the oldest commit that the table's timeline still has is {first}")
     if instant > timeline.writes[-1].time and not is_calendar_time(instant):
         raise OptionError(
             f"as of {text}: there is no such time, and the table's newest commit is {timeline.writes[-1].time}"
         )
-    refuse_archived(f"as of {text}", instant, timeline)
     return instant
 
 
-def refuse_archived(query: str, instant: str, timeline: Timeline) -> None:
-    """Refuse a state whose newest write is archived, though older ones are active (`hoodie.archive.beyond.savepoint`).
+def timeline_as_of(instant: str, timeline: Timeline) -> Timeline:
+    """The timeline by which a past state is read: with its archive where the state's newest write is archived.
+
+    Such writes are older than the active ones, or lie between them (`hoodie.archive.beyond.savepoint`).
 
     Args:
-        query: the query in words, for the message.
         instant: of the state.
-        timeline: of the table; its first write is not after the instant.
+        timeline: of the table; it has writes.
 
     Raises:
         CorruptFileError: the archived timeline is needed and damaged.
-        OptionError: the state is such a one.
     """
+    if instant < timeline.writes[0].time:
+        return with_archive(timeline)
     if not timeline.has_gaps:
-        return
+        return timeline
     unbroken = timeline.first_unbroken
     last = next(write.time for write in reversed(timeline.writes) if write.time <= instant)
     if last == instant or (unbroken is not None and last >= unbroken):
-        return
-    if any(last < time <= instant for time in timeline.archive.writes):
-        after = f", or {unbroken} or later" if unbroken else ""
-        raise OptionError(f"{query}: the commits after {last} are archived; ask for {last}{after}")
+        return timeline
+    between = any(last < time <= instant for time in timeline.archive.writes)
+    return with_archive(timeline) if between else timeline
 
 
 def check_not_cleaned(listed: pa.Table, timeline: Timeline, as_of: str | None, *, read_optimized: bool = False) -> None:
@@ -77,7 +78,7 @@ def check_not_cleaned(listed: pa.Table, timeline: Timeline, as_of: str | None, *
     Args:
         listed: the files that exist: partition, file_name, size.
         timeline: of the table.
-        as_of: an instant time; None for the timeline as it stands, because it was put back itself.
+        as_of: an instant time; None for the whole timeline, if it is itself the past one.
         read_optimized: log files are not wanted.
 
     Raises:
@@ -107,7 +108,7 @@ def _lost(
     gone = gone.filter(pc.invert(pc.is_in(gone.column("file_name"), there)))
     lost = _needed(listed, gone, timeline, as_of, archived=None, read_optimized=read_optimized)
     if lost.num_rows:
-        # what had been replaced before, by what is archived since, was cleaned rightly
+        # files of groups that an archived commit had replaced before that state are not missed
         lost = _needed(listed, lost, timeline, as_of, archived=True, read_optimized=read_optimized)
     return lost
 
@@ -135,7 +136,7 @@ def _needed(
 def _active_cleans(timeline: Timeline, as_of: str | None) -> tuple[list[tuple[str, str]], str, bool]:
     """Files deleted by active cleans, pending ones included, that the state at `as_of` may have had.
 
-    Cleans delete nothing that the newest state has which they know. Those that knew no later one are left out.
+    A clean deletes no file of the newest state that it knows, so cleans that know no later state are left out.
 
     Returns:
         Partitions and names; the newest "earliest commit to retain"; and whether no archived clean matters: cleans are

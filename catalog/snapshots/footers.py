@@ -15,8 +15,6 @@ from pushdown.evaluation.statistics import ColumnStatistics
 from table_format.base_file.footer import BaseFileFooter, FooterStatistics, footer, footer_statistics
 from table_format.errors import CorruptFileError, MissingFileError
 
-nulls: Any = pa.nulls  # its stubs take one type at a time
-
 
 def read_footer_statistics(
     snapshot: Snapshot, rows: NDArray[np.int64], columns: Mapping[str, pa.DataType], threads: int
@@ -30,17 +28,16 @@ def read_footer_statistics(
         threads: footers read at once.
 
     Returns:
-        By column, one entry for each of `rows`; null where the footer has none, as in a file that cannot be
-        read: whoever reads its rows will say so.
+        By column, one entry for each of `rows`; null where the footer has none, or the file cannot be read (reading
+        its rows reports that).
     """
     cache = snapshot.footers
     # a base file's footer says nothing of its log files, nor under which name it holds a column
     readable = [int(row) for row in rows if not snapshot.has_logs[row] and snapshot.schema_history is None]
     unread = [row for row in readable if any((row, column) not in cache for column in columns)]
     statistics = {(row, column): cache.get((row, column)) for row in readable for column in columns}
-    paths: Any = snapshot.files.column("path")
     with ThreadPoolExecutor(threads, thread_name_prefix="hudi-footer") as pool:
-        by_row = pool.map(lambda row: _read(snapshot, str(paths[row].as_py()), columns), unread)
+        by_row = pool.map(lambda row: _read(snapshot, str(snapshot.path(row)), columns), unread)
         for row, of_file in zip(unread, by_row, strict=True):
             for column, of_column in of_file.items():
                 cache.put((row, column), of_column)
@@ -48,12 +45,6 @@ def read_footer_statistics(
     return {
         column: _column([statistics.get((int(row), column)) for row in rows], kind) for column, kind in columns.items()
     }
-
-
-def unknown_statistics(kind: pa.DataType, count: int) -> ColumnStatistics:
-    """Statistics that say nothing, of `count` files."""
-    bounds, counts = nulls(count, kind), nulls(count, pa.int64())
-    return ColumnStatistics(lower=bounds, upper=bounds, null_count=counts, row_count=counts)
 
 
 def _read(snapshot: Snapshot, path: str, columns: Mapping[str, pa.DataType]) -> dict[str, FooterStatistics | None]:

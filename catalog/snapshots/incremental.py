@@ -14,19 +14,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pushdown.builder import col
 from pushdown.expression import HudiExpression
 from table_format.actions.commit import CommitMetadata
 from table_format.actions.table_services import ClusteringPlan
-from table_format.codecs.arrow_numpy import pc, to_numpy
+from table_format.codecs.arrow_numpy import to_numpy
 from table_format.errors import MissingFileError, OptionError, PendingWriteError, UnsupportedTableError
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State, parse_as_of
 from table_format.meta_columns import COMMIT_TIME
 from table_format.table.client import TableClient
 from table_format.timeline.history import completion_times
 from table_format.timeline.timeline import Timeline
+from table_format.timeline.whole import with_archive
 
 Mask = NDArray[np.bool_]
 EARLIEST, LATEST = "earliest", "latest"
@@ -44,8 +46,8 @@ class InstantRange:
         timeline: the table's, as it was at the end.
         as_of: the instant up to which the timeline counts; None for all of it.
         completions: in layout 2, when each known write completed; empty in layout 1.
-        rewrites: instants of compactions and clusterings, which wrote no row anew.
-        touched: file groups, as partition and id, that writes of the range changed; None where that is not known.
+        rewrites: instants of compactions and clusterings, which wrote no new versions of rows.
+        touched: file groups, as partition and id, that writes of the range changed; None if that is not known.
     """
 
     begin: str
@@ -68,8 +70,8 @@ class InstantRange:
         inside = time > self.begin
         if self.end is not None:
             inside = inside & (time <= self.end)
-        # The instant decides, except for writes that are known to have completed on the other side of a limit. Of those
-        # that neither the timeline nor its history knows, it stands for the completion.
+        # The instant decides, except for writes that are known to have completed on the other side of a limit. Writes
+        # that neither the timeline nor its history has count by their instant.
         wanted = {t for t, done in self.completions.items() if self.includes(done)} - self.rewrites
         other = sorted({t for t in self.completions if self.includes(t)} - wanted | self.rewrites)
         slow = sorted(t for t in wanted if not self.includes(t))
@@ -92,7 +94,7 @@ class InstantRange:
         return (has_base & self._newer(files.column("instant"))) | self._changed_by_logs(files)
 
     def _newer(self, instants: Any) -> Mask:
-        """Whether each write is after the beginning; one of which nothing else is known, by its instant."""
+        """Whether each write is after the beginning, by its completion time if that is known, else by its instant."""
         distinct: list[Any] = pc.unique(instants).to_pylist()
         newer = [t for t in distinct if self.completions.get(t, t) > self.begin]
         mask: Mask = to_numpy(pc.is_in(instants, pa.array(newer, pa.string())).combine_chunks())
@@ -123,14 +125,14 @@ def instant_range(
         end_at_holes: end the range before a pending write that belongs to it, rather than refuse it.
 
     Raises:
-        OptionError: a text is no time, the end is before the beginning, or before what the timeline still has.
+        OptionError: a text is not a time, the end is before the beginning, or before what the timeline still has.
         PendingWriteError: a write of the range is pending (layout 1), and the range may not end before it.
-        UnsupportedTableError: the table's rows do not tell when they were written.
+        UnsupportedTableError: the table's rows have no commit time, or a clustering of the range changed it.
     """
     config = client.config
     if not config.populate_meta_fields:
         raise UnsupportedTableError(
-            f"{client.storage.uri}: hoodie.populate.meta.fields is false, so rows do not tell when they were written"
+            f"{client.storage.uri}: hoodie.populate.meta.fields is false, so rows have no commit time"
         )
     first = (
         _TIMELESS
@@ -146,23 +148,27 @@ def instant_range(
         if not end_at_holes or not earlier:
             raise PendingWriteError(
                 f"incremental {begin}..{end or LATEST}: {pending} is pending and belongs to this range, so "
-                "whoever goes on after its end would miss that write's rows. Try again when the write has ended, end "
-                "the range before it, or have ranges end there by hoodie.read.timeline.holes.resolution.policy=BLOCK"
+                "a reader that continues after its end would miss that write's rows. Try again when the write has "
+                "ended, end the range before it, or have ranges end there by "
+                "hoodie.read.timeline.holes.resolution.policy=BLOCK"
             )
         last = max(earlier[-1], first)
     completions = _completions(client, timeline) if layout_2 else {}
-    then = _state_at(timeline, last, completions)
+    # what was archived may have clustered rows, or be the state at the end
+    known_timeline = with_archive(timeline) if timeline.writes and first < timeline.writes[0].time else timeline
+    then = _state_at(known_timeline, last, completions)
     as_of = None if layout_2 or not timeline.writes or timeline.writes[-1].time <= (last or "~") else last
-    known = InstantRange(first, last, then, as_of, completions, frozenset(), None)
+    state = timeline if as_of is None and then is known_timeline else then
+    known = InstantRange(first, last, state, as_of, completions, frozenset(), None)
     inside = [i for i in then.writes if known.includes(completions.get(i.time, i.time))]
     writes = {instant: then.commit_metadata(instant) for instant in inside}
-    return dataclasses.replace(known, rewrites=_rewrites(then, writes), touched=_touched(known, writes))
+    return dataclasses.replace(known, rewrites=_rewrites(then, writes), touched=_touched(known, then, writes))
 
 
 def _pending_write(timeline: Timeline, begin: str, end: str | None) -> Instant | None:
     """The oldest pending write of a range of layout 1, where writes count by the times at which they began.
 
-    Without an end the range goes up to the newest completed write. Compactions and clusterings write no row anew.
+    Without an end the range goes up to the newest completed write. Compactions and clusterings do not change rows.
     """
     newest = timeline.writes[-1].time if timeline.writes else ""
     for instant in timeline.pending:
@@ -216,8 +222,8 @@ def _rewrites(timeline: Timeline, writes: Mapping[Instant, CommitMetadata]) -> f
             continue
         if instant.action == Action.REPLACECOMMIT and not _keeps_times(timeline, instant):
             raise UnsupportedTableError(
-                f"incremental: clustering {instant.time} gave its rows a new time, so that they do not tell any more "
-                "which of them were written in the range; begin at or after it, or end before it"
+                f"incremental: clustering {instant.time} gave its rows a new commit time, so which of them were "
+                "written in the range is not known any more; begin at or after it, or end before it"
             )
         times.add(instant.time)
     return frozenset(times)
@@ -239,13 +245,14 @@ def _clustering_plan(timeline: Timeline, instant: Instant) -> ClusteringPlan | N
     return None
 
 
-def _touched(known: InstantRange, writes: Mapping[Instant, CommitMetadata]) -> frozenset[tuple[str, str]] | None:
-    """File groups that the writes of the range name; None where some of them may have left the active timeline.
+def _touched(
+    known: InstantRange, timeline: Timeline, writes: Mapping[Instant, CommitMetadata]
+) -> frozenset[tuple[str, str]] | None:
+    """File groups that the writes of the range name; None if some of them may have left the active timeline.
 
     Names of log files do not show this: in layout 1 they hold the instant of the base file, and upgraded tables keep
     such names.
     """
-    timeline = known.timeline
     first = timeline.first_unbroken
     if first is None or known.begin < first:
         return None

@@ -62,8 +62,10 @@ def _later_writes(snapshot: Snapshot, client: TableClient, timeline: Timeline) -
     then, now = {_key(i): i for i in known.completed}, {_key(i): i for i in timeline.completed}
     added = [instant for key, instant in now.items() if key not in then]
     gone = [instant for key, instant in then.items() if key not in now]
-    if then and len(gone) == len(then):
-        return None  # another table may stand there now: whoever archives leaves the newest instants
+    if not any(_key(write) in now and not timeline.is_saved(write) for write in known.writes):
+        # a new table may be at this path, or writes that were added may be archived already: archiving leaves the
+        # newest ones, and those that a savepoint keeps
+        return None
     writes = [instant for instant in added if instant.action in WRITE_ACTIONS]
     if len(writes) > _MOST_WRITES or not _only_wrote(client, known, timeline, added, gone):
         return None
@@ -106,7 +108,7 @@ def _undone(known: Timeline, timeline: Timeline) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Touched:
-    """File groups that writes changed or took out, and the files that they made."""
+    """File groups that writes changed or replaced, and the files that they wrote."""
 
     groups: dict[tuple[str, str], None]
     replaced: pa.Table
@@ -114,7 +116,7 @@ class _Touched:
 
 
 def _with_writes(snapshot: Snapshot, timeline: Timeline, writes: _Writes) -> tuple[SliceSet, pa.Table] | None:
-    """The slices after some commits, and all replaced file groups; None if too much has changed."""
+    """The slices after some commits, and all replaced file groups; None to load the table afresh."""
     slices = snapshot.slices
     touched = _touched(writes)
     if touched is None or len(touched.groups) > max(1_000, len(slices) // 10):
@@ -126,12 +128,12 @@ def _with_writes(snapshot: Snapshot, timeline: Timeline, writes: _Writes) -> tup
     at = slices.positions(partitions, file_ids)
     older = slices.take(at[at >= 0])
     newest = latest_file_slices(_listing(older, touched.files), timeline, replaced=replaced)
-    place = dict(zip(touched.groups, at.tolist(), strict=True))
-    made: Any = zip(*(newest.column(name).to_pylist() for name in ("partition", "file_id")), strict=True)
-    groups = list(made)
-    if not place.keys() >= set(groups):
+    position_of = dict(zip(touched.groups, at.tolist(), strict=True))
+    columns: Any = (newest.column(name).to_pylist() for name in ("partition", "file_id"))
+    groups = list(zip(*columns, strict=True))
+    if not position_of.keys() >= set(groups):
         return None  # a file that is not of the group that the write names
-    before: Rows = np.array([place[group] for group in groups], np.int64)
+    before: Rows = np.array([position_of[group] for group in groups], np.int64)
     names: Any = touched.files.column("file_name").combine_chunks()
     after = slices.with_changes(newest, before, at[at >= 0], names)
     return None if after.is_stale else (after, replaced)

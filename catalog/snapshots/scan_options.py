@@ -22,7 +22,7 @@ _ALIASES = {
 }
 
 SERVICE_KEYS = (FOOTER_LIMIT, THREADS, UNIQUE_KEYS)
-"""Those that fit all tables of a service."""
+"""Keys that a service may set for all its tables."""
 
 _KEYS = (BUCKET_COUNT, BUCKET_HASH_FIELDS, FOOTER_LIMIT, THREADS, SPLIT_SIZE, BLOCK_SIZE, UNIQUE_KEYS, HOLES)
 
@@ -35,15 +35,15 @@ class ScanOptions:
         bucket_count: buckets of each partition, for a table whose `hoodie.properties` don't say;
             `hoodie.bucket.index.num.buckets`.
         bucket_hash_fields: record key columns that are hashed; `hoodie.bucket.index.hash.field`.
-        footer_limit: at most so many Parquet footers are read for statistics that no index has, 0 for none;
+        footer_limit: greatest number of Parquet footers to read for statistics that no index has, 0 for none;
             `hoodie.catalog.scan.footer.limit`.
-        threads: files and footers that are read at once; `hoodie.catalog.scan.threads`.
-        split_size: larger base files are divided into splits of about so many bytes by row groups, and their footers
+        threads: how many files and footers are read at once; `hoodie.catalog.scan.threads`.
+        split_size: larger base files are divided into splits of about this many bytes by row groups, and their footers
             are read for that; None for whole files; `hoodie.catalog.scan.split.size`.
         block_size: bytes at which the writers of the table close a row group, for a table whose `hoodie.properties`
             don't say; `hoodie.parquet.block.size`.
-        unique_keys: no record key of the table has two rows, although rows were inserted without a look at the keys
-            that were there; `hoodie.catalog.scan.unique.keys`.
+        unique_keys: no record key of the table has two rows, although rows were inserted without a look-up of existing
+            keys; `hoodie.catalog.scan.unique.keys`.
         end_at_holes: an incremental range of table version 6 ends before the oldest pending write that a newer write
             overtook, instead of being refused; `hoodie.read.timeline.holes.resolution.policy` = BLOCK.
     """

@@ -1,23 +1,23 @@
 """A table at one instant: its file slices, its schema, and statistics of their contents.
 
-Slices are rows of Arrow tables and numpy arrays, by position. What was loaded stays in memory, so that a table that is
-held open plans without reading.
+Slices are rows of Arrow tables and numpy arrays, by position. What a plan loads stays in memory, so that a table that
+is held open plans without reading: column statistics and footers in caches of bounded size (`LruCache`), results that
+follow from the snapshot alone by `memoize`.
 """
 
 from __future__ import annotations
 
 import copy
-import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from catalog.concurrency.caches import LruCache
+from catalog.concurrency.caches import LruCache, memoize
 from catalog.slices.file_slice import FileSlice, file_slices
-from catalog.slices.path_values import PathValues, path_values
+from catalog.slices.path_values import PartitionPaths, PathValues
 from catalog.slices.slice_set import Rows, SliceSet
 from catalog.slices.time_travel import check_not_cleaned
 from catalog.statistics.column_index import DEFAULT_MEMORY, ColumnIndex
@@ -26,7 +26,7 @@ from catalog.statistics.merged_ranges import DEFAULT_BLOCK_SIZE, RowGroupSize
 from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
 from table_format.base_file.footer import FooterStatistics
-from table_format.codecs.arrow_numpy import one_chunk, pc, to_numpy
+from table_format.codecs.arrow_numpy import one_chunk, to_numpy
 from table_format.meta_columns import META_FIELDS
 from table_format.metadata_table.reader import MetadataTable
 from table_format.slices.file_slices import (
@@ -39,8 +39,6 @@ from table_format.table.client import TableClient
 from table_format.table.schema_history import internal_schemas
 from table_format.timeline.timeline import Timeline
 
-__all__ = ["IndexedColumn", "Snapshot"]
-_UNREAD = object()
 _MOST_FOOTER_ENTRIES = 200_000
 
 
@@ -52,12 +50,15 @@ class Snapshot:
         timeline: as loaded.
         as_of: the instant up to which commits count; None for all.
         read_optimized: base files alone, without the log files that changed them since.
-        listing: the newest timeline, when the other was put back to an earlier time; None for that itself.
-        statistics_limit: bytes of column statistics that are kept in memory.
+        listing: the newest timeline, if `timeline` is an earlier state of it; else None.
+        statistics_limit: bytes of column statistics that are cached.
+        metadata_table: as of the timeline, if it is open already.
+        partitions: only the files of these partition paths; None for all.
+        whole: returns the snapshot of all partitions, where these are only some.
 
     Raises:
-        OptionError: the table was not there yet at that instant, or its files of then are cleaned away.
-        UnsupportedTableError: what is not read, such as base files that are not Parquet.
+        OptionError: the table did not exist at that instant, or files of that state are cleaned away.
+        UnsupportedTableError: the table is of a kind that is not read, such as one with base files other than Parquet.
     """
 
     def __init__(
@@ -69,6 +70,9 @@ class Snapshot:
         read_optimized: bool = False,
         listing: Timeline | None = None,
         statistics_limit: int = DEFAULT_MEMORY,
+        metadata_table: MetadataTable | None = None,
+        partitions: Sequence[str] | None = None,
+        whole: Callable[[], Snapshot] | None = None,
     ) -> None:
         self.client = client
         self.config = client.config
@@ -78,30 +82,38 @@ class Snapshot:
         self.is_latest = as_of is None and listing is None
         last = timeline.last_completed_write(as_of)
         self.instant: str | None = last.time if last else None
-        self.metadata_table = MetadataTable.open(client, listing or timeline)
+        self.metadata_table = metadata_table or MetadataTable.open(client, listing or timeline)
+        self.whole = whole
         self.data_schema: pa.Schema = client.table_schema(timeline, as_of)
         self.schema = whole_schema(client, self.data_schema)
         self.schema_history = internal_schemas(timeline, as_of, newest=listing)
-        self.slices = self._load_slices(past=as_of is not None or listing is not None)
+        self.slices = self._load_slices(partitions, past=as_of is not None or listing is not None)
         self.replaced = replaced_file_groups(timeline, as_of)
         self.block_size = client.config.block_size or DEFAULT_BLOCK_SIZE
         self.column_index = ColumnIndex(
-            self.metadata_table, self.slices, self.schema_history, self._row_groups, statistics_limit
+            self.metadata_table,
+            self.slices,
+            self.schema_history,
+            self._row_groups,
+            statistics_limit,
+            partitions=partitions,
         )
-        self._others: dict[int, Snapshot] = {}
-        self._paths: PathValues | CannotPrune | None = None
-        self._buckets: Any = _UNREAD
+        self._paths = PartitionPaths(self.config, self.data_schema, self.partitions)
         self.footers = _footer_cache()
-        self._lock = threading.RLock()
 
     def __len__(self) -> int:
-        """How many positions there are; after a refresh some may be of slices that are no more."""
+        """Number of positions; after a refresh some are of superseded slices, see `live_rows`."""
         return len(self.slices)
 
     @property
     def files(self) -> pa.Table:
-        """The file slices by position, of `file_slices.SLICES_SCHEMA`; to pick some, `take_files` is faster."""
+        """The file slices by position, of `file_slices.SLICES_SCHEMA`; `take_files` is faster for some of them."""
         return self.slices.files
+
+    def path(self, row: int) -> str | None:
+        """Path of the base file of the slice at a position; None for one of log files only."""
+        path: str | None = self.take_files(np.array([row], np.int64)).column("path")[0].as_py()
+        return path
 
     @property
     def partitions(self) -> list[str]:
@@ -125,12 +137,12 @@ class Snapshot:
 
     @property
     def live_rows(self) -> Rows:
-        """The positions that count, ascending."""
+        """Positions of the slices that a query sees, ascending."""
         return self.slices.live_rows
 
     @property
     def live_bytes(self) -> int:
-        """Sizes of the slices that count together."""
+        """Bytes of the slices that a query sees."""
         return self.slices.live_bytes
 
     def take_files(self, rows: Rows) -> pa.Table:
@@ -147,10 +159,7 @@ class Snapshot:
 
     def path_values(self) -> PathValues | CannotPrune:
         """The values of the partition columns by partition, parsed from paths."""
-        with self._lock:
-            if self._paths is None:
-                self._paths = path_values(self.config, self.data_schema, self.partitions)
-            return self._paths
+        return self._paths.values()
 
     def path_statistics(self) -> Mapping[str, ColumnStatistics]:
         """Statistics of the partition columns by partition; empty where paths give no values."""
@@ -167,18 +176,12 @@ class Snapshot:
         return self.column_index.column(column, kind)
 
     def cached_column(self, column: str) -> IndexedColumn | CannotPrune | None:
-        """The result of `indexed_column` if it is cached; None where it would be loaded."""
+        """The result of `indexed_column` if it is cached; None if it would be loaded."""
         return self.column_index.cached_column(column)
 
     def bucket_numbers(self) -> NDArray[np.int64] | None:
         """The bucket of each file by the first eight digits of its file id; None if any id has none (RFC-29)."""
-        with self._lock:
-            if self._buckets is _UNREAD:
-                digits = pc.utf8_slice_codeunits(one_chunk(self.files.column("file_id")), 0, 8)
-                numbered = pc.all(pc.match_substring_regex(digits, r"^[0-9]{8}$"), min_count=0).as_py()
-                self._buckets = to_numpy(pc.cast(digits, pa.int64())) if numbered else None
-            buckets: NDArray[np.int64] | None = self._buckets
-            return buckets
+        return memoize(self, "bucket numbers", lambda: _bucket_numbers(self.slices.listed))
 
     def succeeded_by(
         self, client: TableClient, timeline: Timeline, table: MetadataTable | None, slices: SliceSet, replaced: pa.Table
@@ -189,7 +192,7 @@ class Snapshot:
             client: of the table.
             timeline: as it is now.
             table: the metadata table as it is now.
-            slices: as they are now; what stood at a position of this snapshot stands there still.
+            slices: as they are now; positions of this snapshot stay the same.
             replaced: `replaced_file_groups` of that timeline.
         """
         newer = copy.copy(self)
@@ -203,37 +206,46 @@ class Snapshot:
         same_columns = newer.data_schema == self.data_schema
         if not same_columns:
             newer.footers = _footer_cache()
-        paths = self._paths if same_columns and len(slices.partitions) == len(self.partitions) else None
-        vars(newer).update(_paths=paths, _buckets=_UNREAD, _lock=threading.RLock(), _others={})
+        if not same_columns or len(slices.partitions) != len(self.partitions):
+            newer._paths = PartitionPaths(newer.config, newer.data_schema, newer.partitions)  # noqa: SLF001  # likewise
         return newer
 
     def with_block_size(self, size: int | None) -> Snapshot:
         """The same state, planned as for writers that close row groups at another size.
 
         Args:
-            size: in bytes; None for what the table says, or Apache Hudi's default.
+            size: in bytes; None for the table's own, or else Apache Hudi's default.
         """
         if size is None or size == self.block_size:
             return self
-        with self._lock:
-            if size not in self._others:
-                other = copy.copy(self)
-                vars(other).update(block_size=size, _lock=threading.RLock(), _others={})
-                other.column_index = self.column_index.with_row_groups(other._row_groups)  # noqa: SLF001  # likewise
-                self._others = {size: other}
-            return self._others[size]
+        copies: LruCache[int, Snapshot] = memoize(self, "copies by block size", lambda: LruCache(1))
+        cached = copies.get(size)
+        return copies.setdefault(size, self._with_block_size(size)) if cached is None else cached
 
-    def _load_slices(self, *, past: bool) -> SliceSet:
+    def _with_block_size(self, size: int) -> Snapshot:
+        other = copy.copy(self)
+        other.block_size = size
+        other.column_index = self.column_index.with_row_groups(other._row_groups)  # noqa: SLF001  # of the same class
+        return other
+
+    def _load_slices(self, partitions: Sequence[str] | None, *, past: bool) -> SliceSet:
         table = self.metadata_table
-        listed = table.files() if table else list_data_files(self.client.storage)
+        listed = table.files(partitions) if table else list_data_files(self.client.storage, partitions)
         if past:
             check_not_cleaned(listed, self.timeline, self.as_of, read_optimized=self.read_optimized)
-        slices = read_optimized_slices if self.read_optimized else latest_file_slices
-        return SliceSet.of(slices(listed, self.timeline, as_of=self.as_of))
+        if self.read_optimized:
+            return SliceSet.of(read_optimized_slices(listed, self.timeline, as_of=self.as_of))
+        return SliceSet.of(latest_file_slices(listed, self.timeline, as_of=self.as_of, paths=False))
 
     @property
     def _row_groups(self) -> RowGroupSize:
         return RowGroupSize.of(self.schema, self.block_size)
+
+
+def _bucket_numbers(files: pa.Table) -> NDArray[np.int64] | None:
+    digits = pc.utf8_slice_codeunits(one_chunk(files.column("file_id")), 0, 8)
+    numbered = pc.all(pc.match_substring_regex(digits, r"^[0-9]{8}$"), min_count=0).as_py()
+    return to_numpy(pc.cast(digits, pa.int64())) if numbered else None
 
 
 def _footer_cache() -> LruCache[tuple[int, str], FooterStatistics | None]:

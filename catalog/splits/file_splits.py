@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from catalog.rows.json_rows import json_values
@@ -19,7 +20,7 @@ from catalog.splits.residuals import NOTHING, Residuals
 from catalog.splits.splitter import Splitter
 from pushdown.expression import HudiExpression
 from pushdown.verdict import CannotPrune
-from table_format.codecs.arrow_numpy import from_numpy, pc
+from table_format.codecs.arrow_numpy import from_numpy, nulls
 
 BATCH_SPLITS = 1000
 SPLIT_FIELDS = (
@@ -38,7 +39,6 @@ SPLIT_FIELDS = (
     "partition_values",
     "residual",
 )
-nulls: Any = pa.nulls  # its stubs take one type at a time
 _ROW_GROUPS = pa.list_(pa.int32())
 
 
@@ -60,7 +60,7 @@ class FileSplit:
         record_count: rows of the split, None when not known without opening it.
         fully_matching: statistics prove that every row makes the filter true.
         partition_values: by partition column; empty where the path does not give them.
-        residual: what of the filter still has to be checked for each row; None when every row matches.
+        residual: the part of the filter that is left to check for each row; None when every row matches.
     """
 
     path: str | None
@@ -82,13 +82,13 @@ class FileSplit:
 class Splits:
     """The splits of a plan, in the order of partition and file group.
 
-    Iteration and `batches` make them one by one, so that memory does not grow with the plan. Where files are
+    Iteration and `batches` make them batch by batch, so that memory does not grow with the plan. Where files are
     divided by row groups, `len`, indexing and `to_arrow` need all of them, and open all large files once.
 
     Args:
         files: how many files the plan keeps.
-        make: the splits of files from a position on, so many files: a column for each of `SPLIT_FIELDS`, where
-            `partition_values` is a struct and `residual` the number of one of `residuals`.
+        make: makes the splits of some files, by the position of the first and their number. Its table has a column for
+            each of `SPLIT_FIELDS`; `partition_values` is a struct, and `residual` the number of one of `residuals`.
         residuals: of the plan.
         one_a_file: whether each file is one split.
     """

@@ -14,7 +14,7 @@ from pushdown.simplify import simplify
 from pushdown.walk import fold, leaves, rebuilt
 
 NOTHING = -1
-"""The number of the residual that is nothing: every row matches."""
+"""The number of the empty residual: every row matches."""
 _MOST_WORK = 20_000_000
 _TRUTHS: Mapping[int, bool | None] = {1: True, 2: False, 4: None}
 
@@ -38,7 +38,7 @@ class Residuals:
         self._leaves = _foldable(expression, statistics, partitions)
         answers = np.zeros((partitions, len(self._leaves)), np.uint8)
         for position, leaf in enumerate(self._leaves):
-            answers[:, position] = _sure(evaluate(leaf, {leaf.column: statistics[leaf.column]}, partitions))
+            answers[:, position] = _only_outcome(evaluate(leaf, {leaf.column: statistics[leaf.column]}, partitions))
         self._cases, self._case_of = _distinct(answers)
         self._made: dict[int, HudiExpression | None] = {NOTHING: None}
 
@@ -96,7 +96,7 @@ def _distinct(answers: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np
     return answers[first], of.astype(np.int32)
 
 
-def _sure(outcomes: Outcomes) -> NDArray[np.uint8]:
+def _only_outcome(outcomes: Outcomes) -> NDArray[np.uint8]:
     """The only truth value that rows of each partition can have: 1 true, 2 false, 4 null; 0 for several."""
     bits = (
         outcomes.can_true.astype(np.uint8)

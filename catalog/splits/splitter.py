@@ -60,7 +60,7 @@ class Splitter:
     ) -> list[list[FileSlice]]:
         """The parts of some file slices to read.
 
-        Slices with log files stay whole, and so do base files that cannot be read: whoever reads them will say so.
+        Slices with log files stay whole, and so do base files that cannot be read; reading their rows reports that.
 
         Args:
             storage: of the table.
@@ -84,7 +84,7 @@ class Splitter:
         by_filter: dict[int, list[tuple[int, RowGroups]]] = {}  # by identity: equal filters may be large
         for at, groups in zip(large, row_groups, strict=True):
             if groups is not None and rules.byte_ranges and len(groups) <= 1:
-                parts[at] = [slices[at]]  # the plan has judged its only row group
+                parts[at] = [slices[at]]  # statistics of the file are those of its only row group
             elif groups is not None:
                 by_filter.setdefault(id(filters[at]), []).append((at, groups))
         for files in by_filter.values():

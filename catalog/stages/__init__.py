@@ -1,1 +1,1 @@
-"""Pruning stages, one a module; `catalog.planner.STAGES` is their order."""
+"""Pruning stages, one per module; `catalog.planner.STAGES` is their order."""

@@ -1,6 +1,6 @@
 """The bucket stage: the bucket of a record is a hash of its key, so a filter that names keys names buckets.
 
-Any doubt about which bucket that is keeps all buckets. Two layouts are known: one count of buckets for all partitions,
+Where the bucket is in doubt, all buckets are kept. Two layouts are supported: one count of buckets for all partitions,
 and consistent hashing. Where counts differ by partition (releases from 1.1 on), nothing is pruned.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from catalog.concurrency.caches import memoize
@@ -22,7 +23,7 @@ from catalog.stages.named_keys import HashedKeys, HashFields, HashParts, hash_fi
 from catalog.stages.stage import FileRows, StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from table_format.base_file.footer import footer
-from table_format.codecs.arrow_numpy import from_numpy, pc, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.keys.bucket_index import METADATA_FOLDER, HashRing, hash_on_ring, load_rings, partition_bucket_rules
 from table_format.keys.java_hash import bucket_id_one
@@ -103,7 +104,7 @@ def _bucket_count(stage_input: StageInput) -> int | CannotPrune:
         return CannotPrune(f"bucket counts differ between partitions, by the rules in {rules}")
     count = config.bucket_count or options.bucket_count
     if count is None:
-        return CannotPrune(f"the bucket count is not in hoodie.properties; give it by {BUCKET_COUNT}")
+        return CannotPrune(f"the bucket count is not in hoodie.properties; set {BUCKET_COUNT}")
     if config.bucket_count and options.bucket_count and config.bucket_count != options.bucket_count:
         return CannotPrune(f"hoodie.properties say {config.bucket_count} buckets, the options {options.bucket_count}")
     return count
@@ -121,20 +122,20 @@ def _contradiction(
 ) -> str | None:
     """The contradiction between some footers' record keys and the bucket layout; None if there is none.
 
-    Apache's writers do not read a bucket count from the table: who gave another one has made other buckets. Rules by
-    partition that were in a job's options alone leave no trace but these keys.
+    Apache's writers do not read a bucket count from the table, so a job with another count made other buckets. Rules by
+    partition that were in a job's options alone show in these keys only.
     """
     snapshot = stage_input.snapshot
 
     def stray(row: int) -> str | None:
-        path = str(snapshot.files.column("path")[row].as_py())
+        path = str(snapshot.path(row))
         try:
             file_footer = footer(snapshot.client.storage, path)
         except (MissingFileError, CorruptFileError):
             return None
         for key in (file_footer.min_key, file_footer.max_key):
             if key and not fits(row, parts_of_key(key, fields)):
-                return f"buckets hashed by {', '.join(fields.hashed)} in this way cannot be: key {key!r} is in {path}"
+                return f"key {key!r} is in {path}, which contradicts buckets hashed by {', '.join(fields.hashed)}"
         return None
 
     with ThreadPoolExecutor(stage_input.options.threads, thread_name_prefix="hudi-buckets") as pool:
@@ -142,8 +143,8 @@ def _contradiction(
 
 
 def _checked(snapshot: Snapshot) -> list[int]:
-    """The files whose footers are checked: a few overall, and one a partition if the count is not recorded."""
-    rows = np.flatnonzero(valid_mask(snapshot.files.column("path").combine_chunks()))
+    """The files whose footers are checked: a few overall, and one per partition if the count is not recorded."""
+    rows = np.flatnonzero(valid_mask(one_chunk(snapshot.slices.listed.column("file_name"))))
     chosen = _spread(rows, _CHECKED_FILES)
     if snapshot.config.bucket_count is None:
         _, first = np.unique(snapshot.partition_index[rows], return_index=True)
@@ -171,7 +172,7 @@ class HashRings:
         hashes = np.fromiter((hash_on_ring(part) for part in parts), np.int64, len(parts))
         keep = np.ones(len(rows), np.bool_)
         partitions = snapshot.partition_index[rows]
-        file_ids = snapshot.files.column("file_id").combine_chunks()
+        file_ids = one_chunk(snapshot.slices.listed.column("file_id"))
         for partition in np.unique(partitions):
             rings = self.by_partition.get(int(partition), [])
             here = np.flatnonzero(partitions == partition)

@@ -6,7 +6,8 @@ without statistics is kept, whatever is known of others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -14,19 +15,23 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from catalog.concurrency.caches import memoize
 from catalog.snapshots.footers import read_footer_statistics
 from catalog.snapshots.scan_options import FOOTER_LIMIT
 from catalog.stages.stage import FileRows, StageInput
 from catalog.statistics.indexed_column import IndexedColumn
 from pushdown.evaluation.evaluate import Outcomes, evaluate
 from pushdown.evaluation.statistics import ColumnStatistics
-from pushdown.expression import HudiExpression, Predicate
+from pushdown.expression import And, HudiExpression, Predicate, all_of
 from pushdown.verdict import Candidates, CannotPrune, Verdict
-from pushdown.walk import leaves
+from pushdown.walk import columns_of, leaves
 from table_format.codecs.arrow_numpy import valid_mask
 
-_MANY = 4
-"""From a quarter of the files on, statistics of all are compared rather than picked out first."""
+_ALL_FROM = 4
+"""From a quarter of the files on, statistics of all files are evaluated rather than picked out first."""
+_SAMPLED = 200_000
+"""For fewer files the whole of a conjunction is evaluated in the time that it takes to find its selective part."""
+_SAMPLE, _FEW_SHARE, _FEW_LEFT = 1_000, 0.2, 50_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +50,20 @@ _Source: TypeAlias = IndexedColumn | _PathStatistics
 
 @dataclass(frozen=True, eq=False)
 class _FileStatistics:
-    """Statistics of the files by column, and which files have any."""
+    """Statistics of the files by column, which files have any (None for all of them), and why there are none."""
 
     statistics: Mapping[str, _Source]
-    present: Mapping[str, NDArray[np.bool_]]
+    present: Mapping[str, NDArray[np.bool_] | None]
     missing: Mapping[str, str]
+
+    def lacking(self, columns: Collection[str]) -> NDArray[np.bool_] | None:
+        """Which files lack statistics of one of the columns; None if none does."""
+        lacking: NDArray[np.bool_] | None = None
+        for column in columns:
+            has = self.present[column]
+            if has is not None:
+                lacking = ~has if lacking is None else lacking | ~has
+        return lacking
 
 
 def prune_by_column_statistics(stage_input: StageInput) -> Verdict:
@@ -97,7 +111,7 @@ def _file_statistics(stage_input: StageInput, kinds: Mapping[str, pa.DataType]) 
     by_path = snapshot.path_statistics()
     path_values = snapshot.path_values()
     statistics: dict[str, _Source] = {}
-    present: dict[str, NDArray[np.bool_]] = {}
+    present: dict[str, NDArray[np.bool_] | None] = {}
     missing: dict[str, str] = {}
     for column, kind in kinds.items():
         # Where a path gives a range only, the index is more exact.
@@ -108,9 +122,11 @@ def _file_statistics(stage_input: StageInput, kinds: Mapping[str, pa.DataType]) 
                 # Null and the empty text have one path; the index may know which of them it is.
                 if not valid_mask(path_values.values[column])[of_files].all():
                     indexed = snapshot.indexed_column(column, kind)
-                if not isinstance(indexed, IndexedColumn) or not indexed.present[stage_input.rows].all():
+                if not isinstance(indexed, IndexedColumn) or not (
+                    indexed.all_present or indexed.present[stage_input.rows].all()
+                ):
                     statistics[column] = _PathStatistics(by_path[column], snapshot.partition_index)
-                    present[column] = np.ones(len(of_files), np.bool_)
+                    present[column] = None
                     continue
         indexed = indexed or snapshot.indexed_column(column, kind)
         if isinstance(indexed, CannotPrune):
@@ -118,21 +134,21 @@ def _file_statistics(stage_input: StageInput, kinds: Mapping[str, pa.DataType]) 
             present[column] = np.zeros(len(stage_input.rows), np.bool_)
             continue
         statistics[column] = indexed
-        present[column] = indexed.present[stage_input.rows]
+        present[column] = None if indexed.all_present else indexed.present[stage_input.rows]
     return _FileStatistics(statistics, present, missing)
 
 
 def _evaluate(stage_input: StageInput, sources: Mapping[str, _Source]) -> Outcomes:
     """The outcomes of the filter in each file.
 
-    The files that the snapshot was loaded with and those that came later are looked at apart: what was made of the
-    statistics of the former serves as long as the table is held open. Of many files, all are looked at.
+    Files that the snapshot was loaded with and later files are evaluated apart, so that the comparable form of the
+    former's statistics is computed once for as long as the table is held open.
     """
     pieces = []
     for number, (start, end) in enumerate(stage_input.snapshot.slices.segments):
         first, last = np.searchsorted(stage_input.rows, (start, end))
         rows = stage_input.rows[first:last]
-        if _MANY * len(rows) < end - start:
+        if _ALL_FROM * len(rows) < end - start:
             pieces.append(evaluate(stage_input.expression, _at_rows(sources, rows), len(rows)))
             continue
         whole = (
@@ -142,14 +158,70 @@ def _evaluate(stage_input: StageInput, sources: Mapping[str, _Source]) -> Outcom
             name: source.take(whole) if isinstance(source, _PathStatistics) else source.parts[number].statistics
             for name, source in sources.items()
         }
-        outcomes = evaluate(stage_input.expression, statistics, end - start)
-        pieces.append(outcomes if len(rows) == end - start else _outcomes_at(outcomes, rows - start))
+        pieces.append(_in_segment(stage_input.expression, statistics, end - start, rows - start if start else rows))
     if len(pieces) == 1:
         return pieces[0]
     true, false, null = (
         np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("can_true", "can_false", "can_null")
     )
     return Outcomes(true, false, null)
+
+
+def _in_segment(
+    expression: HudiExpression, statistics: Mapping[str, ColumnStatistics], count: int, rows: FileRows
+) -> Outcomes:
+    """The outcomes at some of the `count` files of a segment, or at all of them."""
+    few = _by_selective_part(expression, statistics, count)
+    if few is None:
+        outcomes = evaluate(expression, statistics, count)
+        return outcomes if len(rows) == count else _outcomes_at(outcomes, rows)
+    places = few
+    if len(rows) < count:
+        places = np.searchsorted(rows, few)
+        here = places < len(rows)
+        here[here] = rows[places[here]] == few[here]
+        few, places = few[here], places[here]
+    found = evaluate(expression, {name: of.take(few) for name, of in statistics.items()}, len(few))
+    # Elsewhere a part of the conjunction cannot be true; what else it may be matters to no stage.
+    true = np.zeros(len(rows), np.bool_)
+    other = np.ones((2, len(rows)), np.bool_)
+    true[places], other[0, places], other[1, places] = found.can_true, found.can_false, found.can_null
+    return Outcomes(true, other[0], other[1])
+
+
+def _by_selective_part(
+    expression: HudiExpression, statistics: Mapping[str, ColumnStatistics], count: int
+) -> FileRows | None:
+    """The files in which the most selective parts of a conjunction can be true; None unless they are few.
+
+    Which parts these are is estimated from a sample of the files.
+    """
+    if not isinstance(expression, And) or len(expression.children) <= 1 or count < _SAMPLED:
+        return None
+    sample = np.arange(0, count, count // _SAMPLE)
+    sampled = {name: _sample_of(of, sample) for name, of in statistics.items()}
+    of_columns: dict[tuple[str, ...], list[HudiExpression]] = {}
+    for part in expression.children:
+        of_columns.setdefault(tuple(sorted(columns_of(part))), []).append(part)
+    parts = [all_of(*group) for group in of_columns.values()]
+    shares = [evaluate(part, sampled, len(sample)).can_true.mean() for part in parts]
+    parts = [part for _, part in sorted(zip(shares, parts, strict=True), key=operator.itemgetter(0))]
+    if min(shares) > _FEW_SHARE:
+        return None
+    few: FileRows = np.flatnonzero(evaluate(parts[0], statistics, count).can_true)
+    for part in parts[1:]:
+        if _ALL_FROM * len(few) > count:
+            return None
+        if len(few) < _FEW_LEFT:
+            break
+        names = columns_of(part)
+        taken = {name: of.take(few) for name, of in statistics.items() if name in names}
+        few = few[evaluate(part, taken, len(few)).can_true]
+    return few
+
+
+def _sample_of(statistics: ColumnStatistics, sample: FileRows) -> ColumnStatistics:
+    return memoize(statistics, ("sample", len(sample)), lambda: statistics.take(sample))
 
 
 def _at_rows(sources: Mapping[str, _Source], rows: FileRows) -> dict[str, ColumnStatistics]:
@@ -170,18 +242,18 @@ def _refine(
     """Outcomes by footers, for the remaining files that lack statistics of some column.
 
     Returns:
-        By position among the files that came in, whether to keep it and whether all of it matches; and remarks.
+        By position among the files that came in, whether to keep it and whether all of it matches; and why footers
+        were not read.
     """
-    lacking = np.zeros(len(stage_input.rows), np.bool_)
-    for has in loaded.present.values():
-        lacking |= ~has
-    positions: FileRows = np.flatnonzero(lacking & outcomes.can_true)
+    lacking = loaded.lacking(loaded.present)
+    positions: FileRows = np.empty(0, np.int64) if lacking is None else np.flatnonzero(lacking & outcomes.can_true)
     if not len(positions):
         return {}, []
     limit = stage_input.options.footer_limit
     if len(positions) > limit:
         return {}, [f"footers of {len(positions):,} files are not read ({FOOTER_LIMIT} is {limit:,})"]
-    columns = {name: kind for name, kind in kinds.items() if not loaded.present[name][positions].all()}
+    has = loaded.present
+    columns = {name: kind for name, kind in kinds.items() if (of := has[name]) is not None and not of[positions].all()}
     read = read_footer_statistics(
         stage_input.snapshot, stage_input.rows[positions], columns, stage_input.options.threads
     )
@@ -203,11 +275,8 @@ def _reason(
     parts += dict.fromkeys(loaded.missing.values())
     if footers:
         parts.append(f"footers of {footers:,} files were read instead")
-    lacking = np.zeros(len(keep), np.bool_)
-    for name, has in loaded.present.items():
-        if name in loaded.statistics:
-            lacking |= ~has
-    bare = int((lacking & keep).sum())
+    lacking = loaded.lacking([name for name in loaded.present if name in loaded.statistics])
+    bare = 0 if lacking is None else int((lacking & keep).sum())
     if bare and not footers:
         parts.append(f"{bare:,} files without statistics are kept")
     return "; ".join([*parts, *tried])

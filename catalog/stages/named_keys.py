@@ -19,7 +19,7 @@ from table_format.keys.key_text import key_texts
 from table_format.meta_columns import RECORD_KEY
 
 MOST_KEYS = 10_000
-"""A filter that names more keys than this is taken not to name any."""
+"""A filter that names more keys counts as naming none."""
 
 # A key of one field is its value alone; with other generators releases differ, and some write `field:value`.
 _PLAIN_KEYS = frozenset({KeyGeneratorType.SIMPLE, KeyGeneratorType.NON_PARTITION, KeyGeneratorType.TIMESTAMP})
@@ -65,9 +65,9 @@ def named_keys(stage_input: StageInput, limit: int = MOST_KEYS) -> NamedKeys | C
 def _texts_of(
     config: TableConfig, columns: Sequence[ResolvedColumn], bindings: Sequence[tuple[Any, ...]]
 ) -> NamedKeys | CannotPrune:
-    vague = [column for column in columns if not text_is_certain(column.type)]
-    if vague:
-        return CannotPrune(f"releases differ in the key text of {vague[0].name}, a {vague[0].type}")
+    ambiguous = [column for column in columns if not text_is_certain(column.type)]
+    if ambiguous:
+        return CannotPrune(f"releases differ in the key text of {ambiguous[0].name}, a {ambiguous[0].type}")
     texts: list[list[Any]] = [
         key_texts(pa.array([values[i] for values in bindings], column.type), column.name).to_pylist()
         for i, column in enumerate(columns)
@@ -122,7 +122,7 @@ class HashFields:
     Attributes:
         key_fields: the record key fields.
         hashed: those of them that are hashed, in the same order.
-        rule: how the releases that made the table take keys apart.
+        rule: how the table's releases split keys.
     """
 
     key_fields: tuple[str, ...]
@@ -154,7 +154,7 @@ def hash_fields(stage_input: StageInput) -> HashFields | CannotPrune:
     stray = [field for field in hashed if field not in config.record_key_fields]
     if stray:
         return CannotPrune(f"hash field {stray[0]} is not a record key field")
-    # Hudi takes the parts in the order in which they stand in the key.
+    # Hudi takes the parts in their order in the key.
     ordered = tuple(field for field in config.record_key_fields if field in hashed)
     return HashFields(config.record_key_fields, ordered, BucketHashRule.of_properties(config.raw))
 
@@ -183,11 +183,11 @@ def _of_columns(stage_input: StageInput, fields: HashFields) -> HashedKeys | Can
     bindings = key_bindings(stage_input.expression, names, MOST_KEYS)
     if bindings is None:
         return CannotPrune(f"the filter does not name the values of {', '.join(fields.hashed)}")
-    vague = [field for field in fields.hashed if not text_is_certain(kinds[field])]
-    if vague:
-        return CannotPrune(f"releases differ in the key text of {vague[0]}, a {kinds[vague[0]]}")
-    free = [field for field in fields.key_fields if field not in fields.hashed]
-    splitting = [field for field in free if not _text_is_plain(kinds[field])]
+    ambiguous = [field for field in fields.hashed if not text_is_certain(kinds[field])]
+    if ambiguous:
+        return CannotPrune(f"releases differ in the key text of {ambiguous[0]}, a {kinds[ambiguous[0]]}")
+    unhashed = [field for field in fields.key_fields if field not in fields.hashed]
+    splitting = [field for field in unhashed if not _text_is_plain(kinds[field])]
     if splitting and fields.rule is BucketHashRule.SPLIT:
         return CannotPrune(
             f"{splitting[0]} is part of the key and not of the hash, and releases up to 1.0 let a comma in it "
@@ -204,11 +204,11 @@ def _of_columns(stage_input: StageInput, fields: HashFields) -> HashedKeys | Can
 
 
 def _all_forms(stage_input: StageInput, fields: HashFields, texts: HashParts) -> set[HashParts]:
-    """The hashed parts of one combination of hash field values, over all forms that a record key may have."""
+    """The hashed parts of one combination of hash field values, for all forms of record keys."""
     if len(fields.key_fields) == 1:
         keys = single_texts(stage_input.snapshot.config, [text for text in texts if text is not None])
     else:
-        # What stands in the fields that are not hashed does not matter, as long as it is plain.
+        # The values of fields that are not hashed do not matter, as long as their text is plain.
         known = dict(zip(fields.hashed, texts, strict=True))
         keys = composite_texts(fields.key_fields, [tuple(known.get(field, "0") for field in fields.key_fields)])
     return {texts}.union(*(parts_of_key(key, fields) for key in keys))

@@ -1,8 +1,8 @@
 """The partition stages: partitions whose path, or whose range of a column, rules out every row.
 
 Ranges of partitions are aggregated once from the statistics of their files, and as soundly: a bound that one file lacks
-is unknown for its partition. That costs more than evaluating the files once, so it is done when a snapshot is asked
-about a column for the second time. The partition statistics that Hudi's writers store are not used, because they do not
+is unknown for its partition. That costs more than evaluating the files once, so it is done at the second plan of a
+snapshot that needs a column. The partition statistics that Hudi's writers store are not used, because they do not
 show that a file's statistics were missing or hid a NaN.
 """
 
@@ -19,7 +19,7 @@ from catalog.concurrency.caches import memoize
 from catalog.slices.path_values import PathValues
 from catalog.snapshots.snapshot import Snapshot
 from catalog.stages.column_stats import column_types
-from catalog.stages.stage import StageInput
+from catalog.stages.stage import FileRows, StageInput
 from catalog.statistics.aggregate import aggregate_statistics
 from catalog.statistics.indexed_column import concat_statistics
 from pushdown.evaluation.evaluate import evaluate
@@ -52,24 +52,44 @@ def prune_by_partition(stage_input: StageInput) -> Verdict:
     values = snapshot.path_values()
     if isinstance(values, CannotPrune):
         return values
-    columns = columns_of(stage_input.expression)
-    used = [column for column in columns if column in values.statistics]
-    keep = _by_times(stage_input.expression, values)
-    if not used and keep is None:
-        return CannotPrune(f"the filter says nothing of partition column {', '.join(fields)}")
     count = len(snapshot.partitions)
-    can_true = evaluate(restrict(stage_input.expression, used), values.statistics, count).can_true
-    if keep is not None:
-        can_true = can_true & keep
-        used += [column for column in columns if column in values.times]
+    matching = matching_partitions(stage_input.expression, values, count)
+    if matching is None:
+        return CannotPrune(f"the filter says nothing of partition column {', '.join(fields)}")
+    can_true, used = matching
     of_files = snapshot.partition_index[stage_input.rows]
-    here = np.unique(of_files)
+    here = np.flatnonzero(np.bincount(of_files, minlength=count))
     kept_count = int(can_true[here].sum())
     reason = f"{kept_count:,} of {len(here):,} partitions can match by {', '.join(used)}"
     unknown = int((~values.known[here]).sum())
     if unknown:
         reason += f"; {unknown:,} whose path gives no values are kept"
     return Candidates(can_true[of_files], reason)
+
+
+def matching_partitions(
+    expression: HudiExpression, values: PathValues, count: int
+) -> tuple[NDArray[np.bool_], list[str]] | None:
+    """Partitions for which a filter, restricted to partition columns, can be true, and these columns.
+
+    Args:
+        expression: the bound filter.
+        values: of the partition columns by partition.
+        count: of partitions.
+
+    Returns:
+        A mask over the partitions; None if the filter says nothing of partition columns.
+    """
+    columns = columns_of(expression)
+    used = [column for column in columns if column in values.statistics]
+    keep = _by_times(expression, values)
+    if not used and keep is None:
+        return None
+    can_true = evaluate(restrict(expression, used), values.statistics, count).can_true
+    if keep is not None:
+        can_true = can_true & keep
+        used += [column for column in columns if column in values.times]
+    return can_true, used
 
 
 def _by_times(expression: HudiExpression, values: PathValues) -> NDArray[np.bool_] | None:
@@ -98,7 +118,7 @@ def prune_by_partition_statistics(stage_input: StageInput) -> Verdict:
     snapshot = stage_input.snapshot
     count, files = len(snapshot.partitions), len(stage_input.rows)
     if files < LEAST_FILES or files < FILES_A_PARTITION * count:
-        return CannotPrune(f"{files:,} files in {count:,} partitions are sooner looked at one by one")
+        return CannotPrune(f"{files:,} files in {count:,} partitions are evaluated faster one by one")
     statistics: dict[str, ColumnStatistics] = {}
     missing: list[str] = []
     for column, kind in column_types(stage_input.expression).items():
@@ -110,11 +130,24 @@ def prune_by_partition_statistics(stage_input: StageInput) -> Verdict:
     if not statistics:
         return CannotPrune("; ".join(dict.fromkeys(missing)) or "the filter names no column whose ranges could help")
     outcomes = evaluate(stage_input.expression, statistics, count)
-    of_files = snapshot.partition_index[stage_input.rows]
-    here = np.flatnonzero(np.bincount(of_files, minlength=count))
+    of_files, here = _partitions_of_files(snapshot, stage_input.rows)
     kept_here = int(outcomes.can_true[here].sum())
     reason = f"{kept_here:,} of {len(here):,} partitions can match by ranges of {', '.join(statistics)}"
-    return Candidates(outcomes.can_true[of_files], reason, outcomes.only_true[of_files])
+    keep = np.ones(files, np.bool_) if kept_here == len(here) else outcomes.can_true[of_files]
+    return Candidates(keep, reason, outcomes.only_true[of_files] if outcomes.only_true[here].any() else None)
+
+
+def _partitions_of_files(snapshot: Snapshot, rows: FileRows) -> tuple[FileRows, FileRows]:
+    """The partition of each of some files, and the partitions that have any of them."""
+    if rows is snapshot.live_rows:
+        index, live = snapshot.partition_index, None if len(rows) == len(snapshot) else rows
+        return memoize(snapshot.slices, "partitions of live files", lambda: _partitions(index, live))
+    return _partitions(snapshot.partition_index, rows)
+
+
+def _partitions(index: FileRows, rows: FileRows | None) -> tuple[FileRows, FileRows]:
+    of_files = index if rows is None else index[rows]
+    return of_files, np.flatnonzero(np.bincount(of_files))
 
 
 def _of_column(snapshot: Snapshot, column: str, kind: pa.DataType) -> ColumnStatistics | CannotPrune:
@@ -123,7 +156,7 @@ def _of_column(snapshot: Snapshot, column: str, kind: pa.DataType) -> ColumnStat
         return path_values.statistics[column]
     before = next(memoize(snapshot, ("plans", column), itertools.count))
     if before < PLANS_BEFORE:
-        return CannotPrune(f"ranges of {column} by partition are computed at the second plan that asks for it")
+        return CannotPrune(f"ranges of {column} by partition are computed at the second plan that needs them")
     return memoize(snapshot, ("partition statistics", column, str(kind)), lambda: _aggregated(snapshot, column, kind))
 
 
@@ -142,7 +175,8 @@ def _aggregated(snapshot: Snapshot, column: str, kind: pa.DataType) -> ColumnSta
         )
         if isinstance(statistics, CannotPrune):
             return statistics
-        parts.append((statistics, np.bincount(groups, minlength=count) > 0))
+        has = memoize(part, ("has", count), functools.partial(np.bincount, groups, minlength=count)) > 0
+        parts.append((statistics, has))
     if len(parts) == 1:
         return parts[0][0]
     here = [np.flatnonzero(has) for _, has in parts]

@@ -1,9 +1,9 @@
-"""The record key stage: the record index gives the file group of each record key.
+"""The stages of record keys: the record index gives the file group of a key, bloom filters rule out files without it.
 
 A key that a complete index lacks has no row. The index describes the newest state, so it is not used for past states,
 nor when it names a file group that the snapshot does not have. It has one location a key: where rows were inserted
-without a lookup, or by a writer whose index covers one partition only, a key may have another row elsewhere. As many
-rows as keys prove that none has.
+without a look-up, or by a writer whose index covers one partition only, a key may have another row elsewhere. If the
+table has as many rows as the index has keys, no key has two.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from catalog.concurrency.caches import memoize
@@ -22,12 +23,15 @@ from catalog.stages.stage import StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from table_format.actions.commit import read_operation_type
 from table_format.base_file.bloom import parse_bloom
-from table_format.codecs.arrow_numpy import from_numpy, pc, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.meta_columns import RECORD_KEY
 from table_format.metadata_table.reader import MetadataTable
 
 _MOST_KEYS = 100_000
+_MOST_BLOOM_KEYS = 1_000
+_MOST_BLOOM_FILES = 1_000
+_BLOOM_FILES_AT_ONCE = 64
 
 # Counting the keys of an index of this size takes about two seconds, once for each state of a table.
 _MOST_COUNTED = 2_000_000
@@ -70,7 +74,7 @@ def prune_by_record_key(stage_input: StageInput) -> Verdict:
 
 
 def _repetition(snapshot: Snapshot, table: MetadataTable) -> str | None:
-    """Why a key may have more rows than the index knows; None if that is ruled out."""
+    """Why a key may have more rows than the index has locations; None if that is ruled out."""
     try:
         rows = _row_count(snapshot)
         keys = None if rows is None else table.count_record_keys(_MOST_COUNTED)
@@ -123,35 +127,28 @@ def _located(snapshot: Snapshot, table: MetadataTable, keys: NamedKeys) -> pa.Ta
         return CannotPrune(f"the record index cannot be read: {error}")
     if located is None:
         return CannotPrune("the table has no record index")
-    if not _all_there(snapshot, located):
+    if not _has_all_groups(snapshot, located):
         return CannotPrune("the record index names a file group that is not among the table's")
     return located
 
 
-def _all_there(snapshot: Snapshot, located: pa.Table) -> bool:
+def _has_all_groups(snapshot: Snapshot, located: pa.Table) -> bool:
     groups = located.column("file_id").combine_chunks().unique()
-    there = pc.is_in(groups, snapshot.files.column("file_id").combine_chunks())
+    there = pc.is_in(groups, one_chunk(snapshot.slices.listed.column("file_id")))
     return bool(pc.all(there, min_count=0).as_py())
 
 
 def _in_groups(snapshot: Snapshot, rows: NDArray[np.int64], located: pa.Table) -> NDArray[np.bool_]:
     """For each file, whether its group is among those located; only ids are compared for all of them."""
     at = from_numpy(rows)
-    file_ids = snapshot.files.column("file_id").combine_chunks().take(at)
+    file_ids = one_chunk(snapshot.slices.listed.column("file_id")).take(at)
     keep: NDArray[np.bool_] = to_numpy(pc.is_in(file_ids, located.column("file_id").combine_chunks())).astype(np.bool_)
-    # Ids are all but unique in a table; of the few files left the partition is compared too.
+    # File ids are nearly unique in a table; for the few files left the partition is compared too.
     groups = {*zip(located.column("partition").to_pylist(), located.column("file_id").to_pylist(), strict=True)}
     for position in np.flatnonzero(keep):
         partition = snapshot.partitions[snapshot.partition_index[rows[position]]]
         keep[position] = (partition, file_ids[int(position)].as_py()) in groups
     return keep
-
-
-_MOST_BLOOM_KEYS = 1_000
-
-_MOST_FILES = 1_000
-
-_FILES_AT_ONCE = 64
 
 
 def prune_by_bloom_filter(stage_input: StageInput) -> Verdict:
@@ -171,14 +168,14 @@ def prune_by_bloom_filter(stage_input: StageInput) -> Verdict:
     if isinstance(keys, CannotPrune):
         return keys
     without_logs = np.flatnonzero(~snapshot.has_logs[stage_input.rows])
-    if len(without_logs) > _MOST_FILES:
+    if len(without_logs) > _MOST_BLOOM_FILES:
         return CannotPrune(f"bloom filters of {len(without_logs):,} files are too much to read")
     texts = pa.array(keys.texts, pa.string())
     keep = np.ones(len(stage_input.rows), np.bool_)
     filter_count = 0
     try:
-        for start in range(0, len(without_logs), _FILES_AT_ONCE):
-            some = without_logs[start : start + _FILES_AT_ONCE]
+        for start in range(0, len(without_logs), _BLOOM_FILES_AT_ONCE):
+            some = without_logs[start : start + _BLOOM_FILES_AT_ONCE]
             ruled_out, have = _ruled_out(snapshot, table, stage_input.rows[some], texts)
             keep[some] = ~ruled_out
             filter_count += have
@@ -186,7 +183,7 @@ def prune_by_bloom_filter(stage_input: StageInput) -> Verdict:
         return CannotPrune(f"bloom filters cannot be read: {error}")
     if not filter_count:
         return CannotPrune("no file that is left has a bloom filter that could help")
-    return Candidates(keep, f"bloom filters of {filter_count:,} files were asked for the keys named by {keys.named_by}")
+    return Candidates(keep, f"bloom filters of {filter_count:,} files were checked for keys named by {keys.named_by}")
 
 
 def _ruled_out(
@@ -204,7 +201,7 @@ def _ruled_out(
     for partition, name, kind, text in zip(*names, strict=True):
         try:
             bloom = parse_bloom(text, kind, f"the bloom filter of {partition}/{name}")
-        except CorruptFileError:  # of a type that is not known: the file stays
+        except CorruptFileError:  # of an unknown type: the file is kept
             continue
         have += 1
         result[at[partition, name]] = not bloom.may_contain(texts).any()

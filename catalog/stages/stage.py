@@ -43,13 +43,13 @@ class StageResult:
 
     Attributes:
         name: of the stage.
-        files_in: files that came in.
-        files_out: files that stay.
-        bytes_in: their sizes together.
-        bytes_out: their sizes together.
-        pruned: whether the stage had a say (`Candidates`) or not (`CannotPrune`).
-        reason: what it looked at, or why it could not prune.
-        seconds: how long it took.
+        files_in: files that the stages before let through.
+        files_out: files that this stage lets through.
+        bytes_in: bytes of the files that came in.
+        bytes_out: bytes of the files that it lets through.
+        pruned: whether its verdict was `Candidates` rather than `CannotPrune`.
+        reason: what it compared, or why it could not prune.
+        seconds: its duration.
     """
 
     name: str

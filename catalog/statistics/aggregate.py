@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from catalog.slices.name_table import NameTable
 from catalog.slices.slice_set import Rows, file_names
 from catalog.statistics.indexed_column import ColumnPart, IndexedColumn, concat_statistics
 from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc, to_numpy, valid_mask
-
-nulls: Any = pa.nulls  # its stubs take one type at a time
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
+from table_format.threads import in_threads
 
 _STATISTICS = ("min", "max", "null_count", "value_count")
 
@@ -53,7 +54,11 @@ class PriorStatistics:
 
 
 def statistics_of_slices(
-    slices: pa.Table, entries: pa.Table, kind: pa.DataType, prior: PriorStatistics | None = None
+    slices: pa.Table,
+    entries: pa.Table,
+    kind: pa.DataType,
+    prior: PriorStatistics | None = None,
+    base_files: NameTable | None = None,
 ) -> ColumnPart:
     """One column's statistics in some slices.
 
@@ -61,13 +66,13 @@ def statistics_of_slices(
         slices: as `file_slices.SLICES_SCHEMA` has them.
         entries: the column's statistics by file, as `MetadataTable.column_stats` returns them.
         kind: the column's type.
-        prior: for slices of which `entries` lacks the older files.
+        prior: statistics of the superseded slices, if `entries` has new files only.
+        base_files: of the slices, by name; None to make it.
     """
-    listed: Any = one_chunk(entries.column("file_name"))
-    at = pc.index_in(one_chunk(slices.column("file_name")), listed)
     count = slices.num_rows
-    of_base_files = _statistics_at(entries, at)
-    base_part = ColumnPart(of_base_files, valid_mask(at), of_base_files.row_count)
+    at = _entries_of(base_files or NameTable(one_chunk(slices.column("file_name"))), entries, count)
+    of_base_files = _statistics_at(entries, from_numpy(at, at >= 0))
+    base_part = ColumnPart(of_base_files, at >= 0, of_base_files.row_count)
     has_logs = to_numpy(pc.list_value_length(one_chunk(slices.column("logs")))) > 0
     if not has_logs.any():
         return base_part
@@ -83,8 +88,8 @@ def aggregate_statistics(
 ) -> ColumnStatistics | CannotPrune:
     """Statistics of groups of files.
 
-    Only what may be believed of each file goes in. A bound that one file lacks, though it may hold values, is unknown
-    for its group, and so are the bounds of a group that may hold NaN.
+    Only sound statistics of each file count (`ColumnStatistics.believed`). If one file that may hold values lacks a
+    bound, that bound is unknown for its group, and so are both bounds of a group that may hold NaN.
 
     Args:
         statistics: of the files.
@@ -116,7 +121,7 @@ def aggregate_statistics(
     rows = from_numpy(at, at < len(ranges))
     ends = [ranges.column(name).combine_chunks().take(rows) for name in ("lower_min", "upper_max")]
     bounds = [pc.if_else(from_numpy(mask), null, end) for mask, end in zip(unknown, ends, strict=True)]
-    # Of nulls only this is known: there are none, there is nothing else, or neither is certain.
+    # The null count says one of three things: no nulls (0 of 1), nothing but nulls (1 of 1), or unknown (null).
     no_value, no_null = ~may_value, ~has(believed.may_null)
     ones = from_numpy(np.ones(count, np.int64), no_value)
     return ColumnStatistics(
@@ -129,21 +134,13 @@ def aggregate_statistics(
     )
 
 
-def unknown_part(kind: pa.DataType, count: int) -> ColumnPart:
-    """Statistics that say nothing, of so many slices."""
-    bounds, counts = nulls(count, kind), nulls(count, pa.int64())
-    return ColumnPart(
-        ColumnStatistics(bounds, bounds, counts, counts, all_null_is_certain=True), np.zeros(count, np.bool_), counts
-    )
-
-
 def known_only(same: NDArray[np.bool_], part: ColumnPart, kind: pa.DataType) -> ColumnPart:
     """A column's statistics, unknown in slices whose files hold another column under its name."""
     if same.all():
         return part
     count = len(part)
     positions = np.where(same, np.arange(count), count)
-    return ColumnPart.joined([part, unknown_part(kind, 1)]).take(positions)
+    return ColumnPart.joined([part, ColumnPart.unknown(kind, 1)]).take(positions)
 
 
 def _hull(slices: pa.Table, entries: pa.Table, kind: pa.DataType, prior: PriorStatistics | None) -> ColumnPart:
@@ -163,7 +160,7 @@ def _hull(slices: pa.Table, entries: pa.Table, kind: pa.DataType, prior: PriorSt
         known[with_older_files[~older.present]] = False
         parts.append(older.statistics)
         groups.append(with_older_files)
-        # An entry of an older file is of a log file that has grown; it counts beside the prior statistics.
+        # An entry of an older file is of a log file that has grown; it is joined with the prior statistics.
         looked_up = is_new | to_numpy(pc.is_in(names, listed)).astype(np.bool_)
         rows, names = rows[looked_up], names.filter(from_numpy(looked_up))
     at = pc.index_in(names, listed)
@@ -172,12 +169,24 @@ def _hull(slices: pa.Table, entries: pa.Table, kind: pa.DataType, prior: PriorSt
     groups.append(rows)
     ranges = aggregate_statistics(concat_statistics(parts), kind, np.concatenate(groups), count)
     if isinstance(ranges, CannotPrune):
-        return unknown_part(kind, count)
-    # Which of the rows are newest is not known, and so not how many there are.
-    unknown = unknown_part(kind, count)
+        return ColumnPart.unknown(kind, count)
+    # Which rows are superseded by log files is not known, so neither is the number of rows.
+    unknown = ColumnPart.unknown(kind, count)
     both = ColumnPart.joined([ColumnPart(ranges, known, unknown.row_count), unknown])
     positions = np.where(known, np.arange(count), count + np.arange(count))
     return ColumnPart(both.statistics.take(positions), known, unknown.row_count)
+
+
+def _entries_of(base_files: NameTable, entries: pa.Table, count: int) -> Rows:
+    """The entry of each slice's base file; -1 for none, and for several, which are of files in several partitions."""
+    chunks: Any = entries.column("file_name").chunks
+    rows = np.concatenate([np.empty(0, np.int64), *in_threads(base_files.rows_of, chunks)])
+    known = np.flatnonzero(rows >= 0)
+    at = np.full(count, -1, np.int64)
+    at[rows[known]] = known
+    if len(known) > np.count_nonzero(at >= 0):
+        at[np.bincount(rows[known], minlength=count) > 1] = -1
+    return at
 
 
 def _statistics_at(entries: pa.Table, at: Any) -> ColumnStatistics:

@@ -1,18 +1,22 @@
-"""Column statistics of a snapshot: from the metadata table, when a filter first asks for a column.
+"""Column statistics of a snapshot, loaded from the metadata table when a filter first needs a column.
 
-The way of one column: its entries by file are read from the metadata table (`MetadataTable.column_stats`), those that
-may hide a row group are left out (`merged_ranges`), and the files of a slice give the slice's range (`aggregate`). The
-result, an `IndexedColumn`, is cached. A later snapshot takes it over and adds what came since.
+How one column is loaded: its entries by file are read (`MetadataTable.column_stats`), those that may hide a row group
+are left out (`merged_ranges`), and the files of a slice give the slice's range (`aggregate`). The result, an
+`IndexedColumn`, is in the one cache there is, that of `ColumnIndex`. After a refresh the index of the later snapshot
+takes over the cached columns and adds the entries that were written since. What is computed from a column, such as
+ranges by partition, is memoized for its parts (`indexed_column.ColumnPart`) and lives as long as they do.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from catalog.concurrency.caches import LruCache
@@ -21,7 +25,7 @@ from catalog.statistics.aggregate import PriorStatistics, known_only, statistics
 from catalog.statistics.indexed_column import IndexedColumn
 from catalog.statistics.merged_ranges import RowGroupSize, without_merged_ranges
 from pushdown.verdict import CannotPrune
-from table_format.codecs.arrow_numpy import one_chunk, pc, to_numpy
+from table_format.codecs.arrow_numpy import one_chunk, to_numpy
 from table_format.errors import UnsupportedTableError
 from table_format.metadata_table.reader import MetadataTable
 from table_format.table.schema_history import SchemaHistory
@@ -59,6 +63,7 @@ class ColumnIndex:
         history: the schemas with column ids, if the table has any.
         row_groups: from which size on files may have several row groups.
         memory: bytes of statistics that are cached, the least recently used columns evicted; one is always kept.
+        partitions: those of the slices, where they are few of the table's; None to read statistics of all.
     """
 
     def __init__(
@@ -68,8 +73,11 @@ class ColumnIndex:
         history: SchemaHistory | None,
         row_groups: RowGroupSize,
         memory: int = DEFAULT_MEMORY,
+        *,
+        partitions: Sequence[str] | None = None,
     ) -> None:
         self.memory = memory
+        self._partitions = partitions
         self._table = table
         self._slices = slices
         self._history = history
@@ -94,7 +102,7 @@ class ColumnIndex:
             return column
 
     def cached_column(self, name: str) -> IndexedColumn | CannotPrune | None:
-        """The column if it is cached; None where `column` would load it."""
+        """The column if it is cached; None if `column` would load it."""
         cached = self._columns.get(name)
         return cached.column if cached is not None and cached.source is self._table else None
 
@@ -103,7 +111,7 @@ class ColumnIndex:
 
         Args:
             table: the metadata table as it is now.
-            slices: as they are now; what stood at a position stands there still.
+            slices: as they are now; earlier positions stay the same.
             row_groups: from which size on files may have several row groups.
         """
         newer = ColumnIndex(table, slices, self._history, row_groups, self.memory)
@@ -114,7 +122,9 @@ class ColumnIndex:
 
     def with_row_groups(self, row_groups: RowGroupSize) -> ColumnIndex:
         """The index of the same snapshot for another size of row groups, with nothing loaded."""
-        return ColumnIndex(self._table, self._slices, self._history, row_groups, self.memory)
+        return ColumnIndex(
+            self._table, self._slices, self._history, row_groups, self.memory, partitions=self._partitions
+        )
 
     def _loaded(self, name: str, kind: pa.DataType) -> IndexedColumn | CannotPrune:
         table, slices = self._table, self._slices
@@ -124,13 +134,15 @@ class ColumnIndex:
             return CannotPrune("the metadata table has no column_stats")
         if not slices.names_are_unique():
             return CannotPrune("file names repeat between partitions")
-        entries = table.column_stats(name, kind)
+        entries = table.column_stats(name, kind, self._partitions)
         if entries.num_rows == 0:
             return CannotPrune(f"column_stats has no column {name}")
         pieces = [slices.main, slices.tail] if slices.tail.num_rows else [slices.main]
         parts = [
-            statistics_of_slices(piece, without_merged_ranges(entries, kind, piece, self._row_groups), kind)
-            for piece in pieces
+            statistics_of_slices(
+                piece, without_merged_ranges(entries, kind, piece, self._row_groups), kind, base_files=names
+            )
+            for piece, names in zip(pieces, (slices.base_files(), None), strict=False)
         ]
         if self._history is not None:
             same = [_holds_column(piece, name, self._history) for piece in pieces]
@@ -170,7 +182,7 @@ def _holds_column(slices: pa.Table, column: str, history: SchemaHistory) -> NDAr
         try:
             if instant is not None and top in history.same_names(instant, [top]):
                 unrenamed.append(instant)
-        except UnsupportedTableError:  # whoever reads such a file will say so
+        except UnsupportedTableError:  # reading such a file's rows reports it
             continue
     same = to_numpy(pc.is_in(instants, pa.array(unrenamed, pa.string()))).astype(np.bool_)
     mask: NDArray[np.bool_] = same & (to_numpy(pc.list_value_length(one_chunk(slices.column("logs")))) == 0)

@@ -1,4 +1,4 @@
-"""One column's statistics in each file slice of a snapshot."""
+"""One column's statistics in each file slice of a snapshot, as columns."""
 
 from __future__ import annotations
 
@@ -32,6 +32,12 @@ class ColumnPart:
     def __len__(self) -> int:
         return len(self.present)
 
+    @classmethod
+    def unknown(cls, kind: pa.DataType, count: int) -> ColumnPart:
+        """A part of `count` slices in which nothing is known of a column of this type."""
+        statistics = ColumnStatistics.unknown(kind, count)
+        return cls(statistics, np.zeros(count, np.bool_), statistics.row_count)
+
     def take(self, rows: NDArray[np.int64]) -> ColumnPart:
         """Some of the slices."""
         return ColumnPart(self.statistics.take(rows), self.present[rows], self.row_count.take(from_numpy(rows)))
@@ -45,7 +51,7 @@ class ColumnPart:
             pa.concat_arrays([getattr(part.statistics, name) for part in parts])
             for name in ("lower", "upper", "null_count", "row_count")
         ]
-        # Bounds that may leave NaN out make all of them so.
+        # If the bounds of one part may leave NaN out, so may those of the whole.
         cover = all(part.statistics.bounds_cover_nan for part in parts)
         certain = all(part.statistics.all_null_is_certain for part in parts)
         return cls(
@@ -58,10 +64,10 @@ class ColumnPart:
 
 
 class IndexedColumn:
-    """One column in all slices: in those that the snapshot was loaded with, and in those that came later.
+    """One column in all slices: one part for those that the table was loaded with, one for those of later commits.
 
-    The parts stay apart: the first one, which is large, is shared by the snapshots of a table that is held open, with
-    the results that are memoized for it.
+    The first part, which is large, is shared by the snapshots of a table that is held open, with the results that are
+    memoized for it.
     """
 
     def __init__(self, main: ColumnPart, tail: ColumnPart | None = None) -> None:
@@ -85,6 +91,11 @@ class IndexedColumn:
         return np.concatenate([part.present for part in self.parts])
 
     @functools.cached_property
+    def all_present(self) -> bool:
+        """Whether all files of all slices have an entry."""
+        return all(bool(part.present.all()) for part in self.parts)
+
+    @functools.cached_property
     def row_count(self) -> pa.Array[Any]:
         """Rows of each slice, null where not known."""
         return pa.concat_arrays([part.row_count for part in self.parts])
@@ -104,7 +115,7 @@ class IndexedColumn:
 
     @property
     def nbytes(self) -> int:
-        """Memory that it takes, with the comparable form that planning makes of it."""
+        """Bytes of memory, with those of the comparable form that planning makes of it."""
         return sum(_bytes_of(part) for part in self.parts)
 
 

@@ -1,4 +1,4 @@
-"""Unsound statistics that Apache Hudi merged over the row groups of a file.
+"""Removal of unsound statistics that Apache Hudi merged over the row groups of a file.
 
 Parquet's Java library writes `[0.0, 0.0]` for a chunk that holds NaN, and nothing for one whose texts are too long for
 statistics. Apache Hudi merges the chunks of a file as they are. With one row group such statistics are recognised. With
@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import from_numpy, pc, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 
 DEFAULT_BLOCK_SIZE = 125_829_120
 """Bytes of a row group as Apache's writers count them, unless `hoodie.parquet.block.size` says otherwise."""
@@ -74,14 +75,14 @@ def without_merged_ranges(entries: pa.Table, kind: pa.DataType, files: pa.Table,
     some = entries.take(from_numpy(rows))
     at = pc.index_in(some.column("file_name"), files.column("file_name").combine_chunks())
     sizes = _numbers(files.column("size").combine_chunks().take(at.combine_chunks()), 0)
-    # Where the number of rows is not known, there may be any number of them.
+    # An unknown number of rows may be any.
     counts = _numbers(some.column("value_count").combine_chunks(), _PAGE)
     is_base = ~_mask(pc.is_null(at))
-    gone = rows[is_base & limit.may_be_several(sizes, counts)]
-    if not len(gone):
+    unsound = rows[is_base & limit.may_be_several(sizes, counts)]
+    if not len(unsound):
         return entries
     keep = np.ones(entries.num_rows, np.bool_)
-    keep[gone] = False
+    keep[unsound] = False
     return entries.filter(from_numpy(keep))
 
 
@@ -101,7 +102,7 @@ def _doubtful(entries: pa.Table, kind: pa.DataType) -> NDArray[np.bool_] | None:
 def _leaves(kind: pa.DataType) -> list[bool]:
     """For each leaf of a type, whether its values are of a fixed width."""
     if pa.types.is_nested(kind):
-        # Elements of lists and maps are not one a row.
+        # A row may have any number of elements of lists and maps.
         fixed = pa.types.is_struct(kind)
         return [width and fixed for at in range(kind.num_fields) for width in _leaves(kind.field(at).type)]
     variable = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)

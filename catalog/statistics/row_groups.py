@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from catalog.concurrency.caches import memoize
 from pushdown.evaluation.evaluate import Outcomes, evaluate
 from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.expression import HudiExpression, Predicate
@@ -23,19 +25,15 @@ class RowGroups:
 
     def __init__(self, footer: BaseFileFooter) -> None:
         self.footer = footer
-        self._statistics: dict[tuple[str, pa.DataType], list[FooterStatistics]] = {}
-        self._extents: list[tuple[int, int, int]] | None = None
 
     def __len__(self) -> int:
         return int(self.footer.metadata.num_row_groups)
 
-    @property
+    @functools.cached_property
     def extents(self) -> list[tuple[int, int, int]]:
-        """First byte, end, and rows of each."""
-        if self._extents is None:
-            groups = map(self.footer.metadata.row_group, range(len(self)))
-            self._extents = [(*_extent(group), group.num_rows) if group.num_rows else (0, 0, 0) for group in groups]
-        return self._extents
+        """First byte, end, and rows of each row group; zeros for one without rows."""
+        groups = map(self.footer.metadata.row_group, range(len(self)))
+        return [(*_extent(group), group.num_rows) if group.num_rows else (0, 0, 0) for group in groups]
 
     def statistics(self, column: str, kind: pa.DataType) -> list[FooterStatistics]:
         """Statistics of a column in each row group.
@@ -45,20 +43,7 @@ class RowGroups:
                 another name.
             kind: its type in the table.
         """
-        known = self._statistics.get((column, kind))
-        if known is None:
-            known = self._statistics[column, kind] = self._read(column, kind)
-        return known
-
-    def _read(self, column: str, kind: pa.DataType) -> list[FooterStatistics]:
-        if column in self.footer.schema.names:
-            try:
-                return [footer_statistics(self.footer, column, kind, [ordinal]) for ordinal in range(len(self))]
-            except (ValueError, OverflowError, pa.ArrowException):  # bounds beyond what Python's types hold
-                pass
-        metadata = self.footer.metadata
-        rows = [metadata.row_group(ordinal).num_rows for ordinal in range(len(self))]
-        return [FooterStatistics(None, None, None, count) for count in rows]
+        return memoize(self, (column, kind), functools.partial(_statistics, self.footer, column, kind))
 
 
 def matching_groups(expression: HudiExpression, footer: BaseFileFooter) -> list[int]:
@@ -66,6 +51,17 @@ def matching_groups(expression: HudiExpression, footer: BaseFileFooter) -> list[
     file = RowGroups(footer)
     possible = outcomes_of([file], expression).can_true
     return [ordinal for ordinal in range(len(file)) if possible[ordinal]]
+
+
+def _statistics(footer: BaseFileFooter, column: str, kind: pa.DataType) -> list[FooterStatistics]:
+    metadata = footer.metadata
+    if column in footer.schema.names:
+        try:
+            return [footer_statistics(footer, column, kind, [ordinal]) for ordinal in range(metadata.num_row_groups)]
+        except (ValueError, OverflowError, pa.ArrowException):  # bounds beyond what Python's types hold
+            pass
+    rows = [metadata.row_group(ordinal).num_rows for ordinal in range(metadata.num_row_groups)]
+    return [FooterStatistics(None, None, None, count) for count in rows]
 
 
 def _extent(row_group: Any) -> tuple[int, int]:

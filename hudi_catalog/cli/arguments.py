@@ -1,4 +1,4 @@
-"""What the commands share: arguments and options, and how they print."""
+"""Arguments, options and printing that commands share."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ WriterOptions = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", help="Option of the table's writers as key=value, such as those of its lock."),
 ]
-Config = Annotated[str | None, typer.Option("--config", help="File of options, one key=value a line; flags win.")]
+Config = Annotated[str | None, typer.Option("--config", help="File of options, one key=value per line; flags win.")]
 
 
 def all_options(config: str | None, option: Iterable[str] | None) -> dict[str, str]:
-    """The options of a file and of the command line, which come before those.
+    """The options of a file and of the command line; the latter win.
 
     Raises:
         OptionError: the file cannot be read, or a text has no equals sign.
@@ -46,5 +46,5 @@ def print_lines(lines: Iterable[RenderableType]) -> None:
 
 
 def stdout_console() -> Console:
-    """Standard output; files and pipes get whole lines, a terminal lines of its width."""
+    """Standard output; lines are wrapped only on a terminal."""
     return Console(width=None if sys.stdout.isatty() else 1000, markup=False, highlight=False)

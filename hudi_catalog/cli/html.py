@@ -9,17 +9,18 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from catalog.explain import bytes_text, share_text
 from catalog.planner import Plan
-from catalog.snapshots.footers import read_footer_statistics, unknown_statistics
-from catalog.snapshots.snapshot import IndexedColumn
+from catalog.snapshots.footers import read_footer_statistics
+from catalog.statistics.indexed_column import IndexedColumn
 from pushdown.evaluation.evaluate import evaluate
 from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.expression import Predicate
 from pushdown.walk import leaves, restrict
-from table_format.codecs.arrow_numpy import from_numpy, pc, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 
 _Numbers: TypeAlias = NDArray[np.float64]
 
@@ -37,12 +38,12 @@ class ColumnRanges:
     Attributes:
         column: its name.
         kind: its type.
-        low: for each file of the snapshot, where its least value lies; NaN when not known.
+        low: for each file of the snapshot, the axis position of its least value; NaN if unknown.
         high: likewise for the greatest.
         lower: the least values themselves.
         upper: the greatest.
-        cells: edges of equal cells are implied; for each, whether a value in it can make the filter true.
-        ticks: positions on the axis and what stands there.
+        cells: for each of equally wide cells of the axis, whether a value in it can make the filter true.
+        ticks: positions on the axis, and the label of each.
         by_rank: whether positions are ranks (texts have no distances).
     """
 
@@ -58,7 +59,7 @@ class ColumnRanges:
 
 
 def column_ranges(plan: Plan, column: str, kind: pa.DataType) -> ColumnRanges | None:
-    """The ranges of a column of the filter; None when no file's range is known or its type has no order."""
+    """The ranges of a column of the filter; None if no file's range is known, or its type has no order."""
     statistics = _statistics(plan, column, kind)
     lower, upper = statistics.lower, statistics.upper
     if pc.all(pc.or_(pc.is_null(lower), pc.is_null(upper)), min_count=0).as_py():
@@ -83,7 +84,7 @@ def _statistics(plan: Plan, column: str, kind: pa.DataType) -> ColumnStatistics:
     rows = np.arange(count, dtype=np.int64)
     if count <= _READ_FOOTERS:
         return read_footer_statistics(snapshot, rows, {column: kind}, threads=8)[column]
-    return unknown_statistics(kind, count)
+    return ColumnStatistics.unknown(kind, count)
 
 
 def _numbers(array: Any) -> NDArray[np.float64] | None:
@@ -188,7 +189,7 @@ def _typed(numbers: NDArray[np.float64], kind: pa.DataType) -> Any:
 
 
 def value_text(scalar: Any) -> str:
-    """A value in words."""
+    """A value as text for people."""
     try:
         value = scalar.as_py()
     except (OverflowError, ValueError):  # dates beyond Python's years
@@ -241,6 +242,7 @@ svg { width:100%; height:auto; display:block; } svg text { font-size:11px; fill:
 
 def plan_html(plan: Plan) -> str:
     """The plan as a page without external resources."""
+    plan = plan.detailed
     name = escape(plan.snapshot.config.name)
     parts = [
         "<!doctype html>",
@@ -358,7 +360,7 @@ def _bar(plan: Plan, ranges: ColumnRanges, row: int, line: int) -> str:
         style, fate = "sure", "read, every row matches"
     else:
         style, fate = "kept", "read"
-    name = plan.snapshot.files.column("path")[row].as_py()
+    name = str(plan.snapshot.path(row))
     span = f"{value_text(ranges.lower[row])} to {value_text(ranges.upper[row])}"
     left = ranges.low[row] * _WIDTH
     width = max((ranges.high[row] - ranges.low[row]) * _WIDTH, _LEAST)

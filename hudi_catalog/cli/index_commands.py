@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _EXAMPLES = 10
 
 index_app = typer.Typer(
-    help="Build, check and change the record index of a table, which says where each record key is.",
+    help="Build, check and change the record index of a table, which locates each record key.",
     no_args_is_help=True,
     context_settings=HELP,
 )
@@ -52,7 +52,7 @@ index_app = typer.Typer(
 
 @index_app.callback()
 def _index() -> None:
-    """Build, check and change the record index of a table, which says where each record key is."""
+    """Build, check and change the record index of a table, which locates each record key."""
 
 
 @index_app.command("show")
@@ -62,19 +62,23 @@ def index_show(path: TablePath, *, as_json: Json = False) -> None:
     _print(facts, index_lines(facts), as_json=as_json)
 
 
+# typer reads a command's options from its signature, so that commands with the same options repeat them
+
+
 @index_app.command("bootstrap")
 def index_bootstrap(
     path: TablePath,
     *,
     groups: Annotated[
-        int | None, typer.Option("--groups", min=1, help="File groups of the index; by the number of keys otherwise.")
+        int | None,
+        typer.Option("--groups", min=1, help="File groups of the index; chosen by the number of keys by default."),
     ] = None,
     wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for writes that are under way.")] = 60,
     option: WriterOptions = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Build the record index of a table from its data; an interrupted build goes on."""
+    """Build the record index of a table from its data; an interrupted build is resumed."""
     from table_writer.record_index.bootstrap import bootstrap_index
 
     options = _writer_options(config, option)
@@ -90,14 +94,14 @@ def index_verify(
     path: TablePath,
     *,
     sample: Annotated[
-        float | None, typer.Option("--sample", help="Share of the file slices to read, such as 0.01; all otherwise.")
+        float | None, typer.Option("--sample", help="Share of the file slices to read, such as 0.01; all if left out.")
     ] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Correct the index by a commit without data.")] = False,
     option: WriterOptions = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Compare the record index of a table with its data; exit code 1 where they differ."""
+    """Compare the record index of a table with its data; exit code 1 if they differ."""
     from table_writer.record_index.compare import DUPLICATE
     from table_writer.record_index.verify import verify_index
 
@@ -115,13 +119,13 @@ def index_verify(
 @index_app.command("resize")
 def index_resize(
     path: TablePath,
-    groups: Annotated[int, typer.Argument(min=1, help="File groups that the index is to have.")],
+    groups: Annotated[int, typer.Argument(min=1, help="New number of file groups.")],
     *,
     option: WriterOptions = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Spread the record index of a table over another number of file groups."""
+    """Change the number of file groups of a table's record index."""
     from table_writer.record_index.resize import resize
 
     client = TableClient.open(path)
@@ -145,7 +149,7 @@ def _print(facts: Any, lines: Iterable[RenderableType], *, as_json: bool) -> Non
 
 
 def index_json(client: TableClient) -> dict[str, Any]:
-    """What the record index of a table is, for scripts.
+    """Facts about a table's record index, for JSON output.
 
     Raises:
         CorruptFileError: file groups are missing, or a base file is damaged.
@@ -182,13 +186,13 @@ def index_json(client: TableClient) -> dict[str, Any]:
 
 
 def index_lines(facts: dict[str, Any]) -> Iterator[RenderableType]:
-    """The same, to print."""
+    """The facts of `index_json` as lines to print."""
     yield Text.assemble((facts["name"], "bold"), "  ", (facts["uri"], "dim"))
     if facts["state"] != "in use":
         advice = {
             "none": "no record index: hudi-catalog index bootstrap builds one",
-            "stale": "the record index is stale, since a writer did not keep it: hudi-catalog index bootstrap builds "
-            "it anew",
+            "stale": "the record index is stale, since a writer did not update it: hudi-catalog index bootstrap "
+            "rebuilds it",
         }
         yield advice[facts["state"]]
         return
@@ -206,12 +210,12 @@ def index_lines(facts: dict[str, Any]) -> Iterator[RenderableType]:
 
 
 def bootstrap_json(report: BootstrapReport) -> dict[str, Any]:
-    """What a bootstrap did, for scripts."""
+    """Result of a bootstrap, for JSON output."""
     return dataclasses.asdict(report)
 
 
 def bootstrap_lines(report: BootstrapReport) -> Iterator[RenderableType]:
-    """The same, to print."""
+    """Result of a bootstrap as lines to print."""
     rate = report.keys / report.seconds if report.seconds else 0.0
     yield _grid(
         {
@@ -221,7 +225,7 @@ def bootstrap_lines(report: BootstrapReport) -> Iterator[RenderableType]:
         }
     )
     if report.duplicates:
-        yield Text(f"{report.duplicates:,} rows have the key of another row; the index says the newest:", "yellow")
+        yield Text(f"{report.duplicates:,} rows have the key of another row; the index has the newest:", "yellow")
         for key, places in report.examples[:_EXAMPLES]:
             yield f"  {key}: {', '.join(places)}"
         if all(_in_several_partitions(places) for _, places in report.examples):
@@ -232,12 +236,12 @@ def bootstrap_lines(report: BootstrapReport) -> Iterator[RenderableType]:
 
 
 def verify_json(report: VerifyReport) -> dict[str, Any]:
-    """The report of a verification, for scripts."""
+    """The report of a verification, for JSON output."""
     return {**dataclasses.asdict(report), "is_right": report.is_right}
 
 
 def verify_lines(report: VerifyReport) -> Iterator[RenderableType]:
-    """The same, to print."""
+    """The report of a verification as lines to print."""
     some = "" if report.slices == report.slices_total else f" of {report.slices_total:,}"
     yield _grid(
         {
@@ -247,7 +251,7 @@ def verify_lines(report: VerifyReport) -> Iterator[RenderableType]:
         }
     )
     if report.is_right:
-        yield Text("the index says what the data says", "green")
+        yield Text("the index agrees with the data", "green")
         return
     faults = RichTable(box=None, pad_edge=False, header_style="bold")
     faults.add_column("fault")
@@ -262,7 +266,7 @@ def verify_lines(report: VerifyReport) -> Iterator[RenderableType]:
         examples.add_row(one.kind, one.key, ", ".join(one.data) or "-", one.index or "-")
     yield examples
     if report.repaired:
-        how = "built anew" if report.instant is None else f"mended by the commit {report.instant}"
+        how = "rebuilt" if report.instant is None else f"repaired by the commit {report.instant}"
         yield Text(f"the index was {how}", "green")
 
 

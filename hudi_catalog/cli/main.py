@@ -1,4 +1,4 @@
-"""The command line, `hudi-catalog`: its commands, and how it ends."""
+"""The command line, `hudi-catalog`: its commands and exit codes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import pyarrow as pa
 import typer
 
-from hudi_catalog.cli import read_commands, write_commands
+from hudi_catalog.cli import read_commands, service_commands, write_commands
 from hudi_catalog.cli.arguments import HELP
 from hudi_catalog.cli.index_commands import index_app
 from hudi_catalog.cli.serve_commands import gateway, metastore, serve_app
@@ -49,6 +49,7 @@ _COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     write_commands.create,
     write_commands.write,
     write_commands.delete,
+    service_commands.archive,
     sync,
     gateway,
     metastore,
@@ -61,7 +62,7 @@ app.add_typer(index_app, name="index")
 
 
 class _NoPandas:
-    """Keeps pandas out: pyarrow imports it wherever it is installed, which takes longer than any command here."""
+    """Keeps pandas out: pyarrow imports it wherever it is installed, which takes longer than any command."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:  # noqa: ARG002  # a protocol
         if name == "pandas":
@@ -73,7 +74,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def main() -> None:
-    """Run the command line: exit code 1 with one line for what went wrong, 2 for wrong usage."""
+    """Run the command line: exit code 1 with a one-line error, 2 for wrong usage."""
     warnings.showwarning = _show_warning
     sys.meta_path.insert(0, _NoPandas())
     try:

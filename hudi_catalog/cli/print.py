@@ -1,4 +1,4 @@
-"""What the command line prints of tables, their history and their rows."""
+"""How the command line prints tables, their history and their rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 from rich.console import RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -19,13 +19,11 @@ from catalog.snapshots.snapshot import Snapshot
 from catalog.table import Table
 from table_format.errors import HudiError
 
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
-
 _LONGEST_CELL = 40
 
 
 def tables_json(entries: Sequence[TableEntry]) -> list[dict[str, Any]]:
-    """The tables of a warehouse, for scripts."""
+    """The tables of a warehouse, for JSON output."""
     return [
         {
             "name": entry.name,
@@ -63,7 +61,7 @@ def tables_table(entries: Sequence[TableEntry]) -> RichTable:
 
 
 def show_json(table: Table, as_of: str | None) -> dict[str, Any]:
-    """What a table is, for scripts."""
+    """Facts about a table, for JSON output."""
     config, snapshot = table.config, table.snapshot(as_of)
     return {
         "name": config.name,
@@ -102,7 +100,7 @@ def _files(facts: dict[str, Any]) -> str:
 
 
 def show_lines(table: Table, as_of: str | None) -> Iterator[RenderableType]:
-    """What a table is, to print."""
+    """Facts about a table, as lines to print."""
     facts = show_json(table, as_of)
     yield Text.assemble((facts["name"], "bold"), "  ", (facts["uri"], "dim"))
     grid = RichTable(box=None, show_header=False, pad_edge=False)
@@ -151,7 +149,7 @@ def history_table(entries: Sequence[HistoryEntry]) -> RichTable:
 
 
 def rows_table(rows: pa.Table) -> RenderableType:
-    """Rows, to print: Hudi's meta columns are left out unless there is nothing else."""
+    """Rows, to print; without Hudi's meta columns unless there are no others."""
     names = [name for name in rows.column_names if not name.startswith("_hoodie_")] or rows.column_names
     table = _table()
     cells = []

@@ -40,7 +40,7 @@ Incremental = Annotated[
     ),
 ]
 ReadOptimized = Annotated[
-    bool, typer.Option("--read-optimized", help="Base files alone, without the log files that changed them since.")
+    bool, typer.Option("--read-optimized", help="Base files only, without the changes in log files.")
 ]
 Buckets = Annotated[
     int | None, typer.Option("--buckets", min=1, help="Bucket count, for tables that do not record it (Apache's).")
@@ -52,7 +52,7 @@ Options = Annotated[
 
 
 def tables(
-    warehouse: Annotated[str, typer.Argument(help="Folder or URI under which tables lie.")],
+    warehouse: Annotated[str, typer.Argument(help="Folder or URI with tables.")],
     *,
     table_timeout: TableTimeout = DEFAULT_SECONDS,
     as_json: Json = False,
@@ -69,7 +69,7 @@ def tables(
 
 
 def show(path: TablePath, *, as_of: AsOf = None, as_json: Json = False) -> None:
-    """Show what a table is: keys, partitions, index, columns, size."""
+    """Show a table's keys, partitions, index, columns and size."""
     table = Table.open(path)
     if as_json:
         print_json(show_json(table, as_of))
@@ -79,13 +79,21 @@ def show(path: TablePath, *, as_of: AsOf = None, as_json: Json = False) -> None:
         console.print(line)
 
 
-def history(path: TablePath, *, as_json: Json = False) -> None:
+def history(
+    path: TablePath,
+    *,
+    active: Annotated[bool, typer.Option("--active", help="Leave out what is archived, which is quicker.")] = False,
+    as_json: Json = False,
+) -> None:
     """Show what was done to a table, oldest first."""
-    entries = Table.open(path).history()
+    entries = Table.open(path).history(archived=not active)
     if as_json:
         print_json([entry.to_json() for entry in entries])
         return
     stdout_console().print(history_table(entries))
+
+
+# typer reads a command's options from its signature, so that commands with the same options repeat them
 
 
 def plan(
@@ -146,7 +154,7 @@ def read(
     *,
     where: Where = None,
     columns: Annotated[
-        str | None, typer.Option("--columns", help="Names with commas between; all columns by default.")
+        str | None, typer.Option("--columns", help="Names separated by commas; all columns by default.")
     ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", min=0, help="Stop after this many rows; without --json 50 by default.")
@@ -158,7 +166,7 @@ def read(
     option: Options = None,
     as_json: Json = False,
 ) -> None:
-    """Print matching rows; with --json one object a row."""
+    """Print matching rows; with --json one object per row."""
     names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
     arguments = _ScanArguments(where, as_of, incremental, read_optimized, _options(buckets, option))
     scan = arguments.scan(path, names)

@@ -1,6 +1,6 @@
 """The commands that run services: `hudi-catalog serve trino | serve hive | gateway | metastore`.
 
-What they run is imported when they run: the other commands start without it, and do without its libraries.
+Services are imported when they run: other commands start faster, and need no libraries of theirs.
 """
 
 from __future__ import annotations
@@ -10,13 +10,18 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hudi_catalog.cli.arguments import HELP, Config, all_options
 from table_format.errors import ServiceError, require
+
+if TYPE_CHECKING:
+    from hudi_catalog.gateway.serve import ServingGateway
+    from hudi_catalog.server.warehouse_service import WarehouseService
 
 _LOOK_SECONDS = 1.0
 
@@ -41,30 +46,34 @@ serve_app = typer.Typer(
     context_settings=HELP,
 )
 
-Warehouse = Annotated[str, typer.Argument(help="Folder or URI under which tables lie.")]
-Host = Annotated[str, typer.Option("--host", help="Address to listen at; 0.0.0.0 for all of this machine's.")]
-Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen at; 0 for a free one.")]
+Warehouse = Annotated[str, typer.Argument(help="Folder or URI with tables.")]
+Host = Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 for all of this machine's.")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for a free one.")]
 HttpPort = Annotated[
     int, typer.Option("--http-port", min=0, max=65535, help="Port of /health, /ready, /metrics and the status page.")
 ]
 HttpHost = Annotated[
-    str, typer.Option("--http-host", help="Address that this port listens at; beyond loopback with TLS and secret.")
+    str, typer.Option("--http-host", help="Address that this port listens on; beyond loopback needs TLS and a secret.")
 ]
 SecretFile = Annotated[
-    str | None, typer.Option("--secret-file", help="File with the shared secret; else HUDI_CATALOG_SECRET counts.")
+    str | None, typer.Option("--secret-file", help="File with the shared secret; by default HUDI_CATALOG_SECRET.")
 ]
 TlsCertificate = Annotated[
     str | None, typer.Option("--tls-certificate", help="PEM file with the certificate; turns TLS on.")
 ]
 TlsKey = Annotated[str | None, typer.Option("--tls-key", help="PEM file with its key, if it is not in the same file.")]
 TlsClientCa = Annotated[
-    str | None, typer.Option("--tls-client-ca", help="PEM file; only clients with a certificate signed by it get in.")
+    str | None,
+    typer.Option("--tls-client-ca", help="PEM file; only clients with a certificate signed by it are admitted."),
 ]
 QueryLogTarget = Annotated[
-    str, typer.Option("--query-log", help="File that a line of JSON is appended to for each query; - is stdout.")
+    str, typer.Option("--query-log", help="File that gets a line of JSON for each query; - is stdout.")
 ]
 Options = Annotated[list[str] | None, typer.Option("--option", "-o", help="Option as key=value; repeatable.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say more of what happens on standard error.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log more on standard error.")]
+
+# typer reads a command's options from its signature, and mypy checks the settings made of them, so that commands with
+# the same options repeat both
 
 
 @serve_app.callback()
@@ -88,7 +97,7 @@ def serve_trino(
     option: Options = None,
     config: Config = None,
     print_catalog: Annotated[
-        bool, typer.Option("--print-catalog", help="Print the catalog file for Trino, and do nothing else.")
+        bool, typer.Option("--print-catalog", help="Print the catalog file for Trino, and exit.")
     ] = False,
     presto: Annotated[bool, typer.Option("--presto", help="Print the catalog file for Presto instead.")] = False,
     verbose: Verbose = False,
@@ -101,7 +110,6 @@ def serve_trino(
         sys.stdout.write("\n".join(catalog_lines(host, port, tls=has_tls, presto=presto)) + "\n")
         return
     require("hudi-catalog serve", "services", *SERVICES)
-    from hudi_catalog.server.hosting import serve
     from hudi_catalog.server.security import load_secret, tls_files
     from hudi_catalog.trino.serve import ServingTrino, TrinoSettings
 
@@ -120,17 +128,13 @@ def serve_trino(
         )
     )
 
-    def started() -> None:
+    def greeting() -> str:
         engine = "Presto" if presto else "Trino"
         lines = catalog_lines(host, serving.port, tls=has_tls, presto=presto)
-        _say(
-            f"serving {warehouse} to {engine} at {host}:{serving.port}; a catalog file for {engine}:",
-            *(f"    {line}" for line in lines),
-            f"status at {serving.status_scheme}://{http_host}:{serving.http_port}/",
-        )
+        head = f"serving {warehouse} to {engine} at {host}:{serving.port}; a catalog file for {engine}:"
+        return "\n    ".join([head, *lines])
 
-    serve(serving, started)
-    _say("stopped")
+    _run(serving, greeting, http_host)
 
 
 @serve_app.command("hive")
@@ -149,11 +153,11 @@ def serve_hive(
     option: Options = None,
     config: Config = None,
     print_hive_site: Annotated[
-        bool, typer.Option("--print-hive-site", help="Print the properties for hive-site.xml, and do nothing else.")
+        bool, typer.Option("--print-hive-site", help="Print the properties for hive-site.xml, and exit.")
     ] = False,
     verbose: Verbose = False,
 ) -> None:
-    """Serve tables to Hive's storage handler, whose jar `hudi-catalog hive-jar` names."""
+    """Serve tables to Hive's storage handler, whose jar `hudi-catalog hive-jar` prints."""
     from hudi_catalog.hive.handler import site_lines
 
     has_tls = tls_certificate is not None
@@ -163,7 +167,6 @@ def serve_hive(
         return
     require("hudi-catalog serve", "services", *SERVICES)
     from hudi_catalog.hive.serve import HiveSettings, ServingHive
-    from hudi_catalog.server.hosting import serve
     from hudi_catalog.server.security import load_secret, tls_files
 
     _log_to_stderr(verbose=verbose)
@@ -182,23 +185,20 @@ def serve_hive(
         )
     )
 
-    def started() -> None:
+    def greeting() -> str:
         lines = site_lines(host, serving.port, tls=has_tls, secret=secret is not None)
-        _say(
-            f"serving {warehouse} to Hive at {host}:{serving.port}; for Hive's hive-site.xml:",
-            *(f"    {line}" for line in lines),
-            f"status at {serving.status_scheme}://{http_host}:{serving.http_port}/",
-        )
+        head = f"serving {warehouse} to Hive at {host}:{serving.port}; for Hive's hive-site.xml:"
+        return "\n    ".join([head, *lines])
 
-    serve(serving, started)
-    _say("stopped")
+    _run(serving, greeting, http_host)
 
 
 def gateway(
     upstream: Annotated[str, typer.Argument(help="Trino's coordinator, such as http://trino:8080.")],
     *,
     metastore: Annotated[
-        str, typer.Option("--metastore", help="That of Trino's hive catalog: thrift://host:port, or a folder's URI.")
+        str,
+        typer.Option("--metastore", help="Metastore of Trino's hive catalog: thrift://host:port, or a folder's URI."),
     ],
     host: Host = "127.0.0.1",
     port: Port = GATEWAY_PORT,
@@ -209,17 +209,17 @@ def gateway(
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
     upstream_ca: Annotated[
-        str | None, typer.Option("--upstream-ca", help="PEM file that signs Trino's certificate; else the system's.")
+        str | None,
+        typer.Option("--upstream-ca", help="PEM file that signs Trino's certificate; by default the system's."),
     ] = None,
     query_log: QueryLogTarget = "-",
     option: Options = None,
     config: Config = None,
     verbose: Verbose = False,
 ) -> None:
-    """Stand in front of Trino: queries over registered tables read only the files of their plans."""
+    """Run a proxy for Trino: queries of registered tables read only the files of their plans."""
     require("hudi-catalog gateway", "services", *SERVICES)
     from hudi_catalog.gateway.serve import GatewaySettings, ServingGateway
-    from hudi_catalog.server.hosting import serve
     from hudi_catalog.server.security import load_secret, tls_files
 
     _log_to_stderr(verbose=verbose)
@@ -239,12 +239,18 @@ def gateway(
         )
     )
 
-    def started() -> None:
+    def greeting() -> str:
         scheme = "http" if tls_certificate is None else "https"
-        _say(
-            f"clients connect to {scheme}://{host}:{serving.port} instead of {upstream}",
-            f"status at {serving.status_scheme}://{http_host}:{serving.http_port}/",
-        )
+        return f"clients connect to {scheme}://{host}:{serving.port} instead of {upstream}"
+
+    _run(serving, greeting, http_host)
+
+
+def _run(serving: WarehouseService | ServingGateway, greeting: Callable[[], str], http_host: str) -> None:
+    from hudi_catalog.server.hosting import serve
+
+    def started() -> None:
+        _say(greeting(), f"status at {serving.status_scheme}://{http_host}:{serving.http_port}/")
 
     serve(serving, started)
     _say("stopped")
@@ -258,9 +264,9 @@ def _log_to_stderr(*, verbose: bool) -> None:
     )
 
 
-def _say(*lines: str) -> None:
-    # standard output is the query log's
-    sys.stderr.write("".join(f"hudi-catalog: {line}\n" if not line.startswith(" ") else f"{line}\n" for line in lines))
+def _say(*texts: str) -> None:
+    # standard output is for the query log
+    sys.stderr.write("".join(f"hudi-catalog: {text}\n" for text in texts))
     sys.stderr.flush()
 
 
@@ -271,10 +277,10 @@ def metastore(
         typer.Option("--folder", help="Where it is kept; by default in the user's data folder. Made if missing."),
     ] = None,
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port of 127.0.0.1 to listen at; 0 for a free one.")
+        int, typer.Option("--port", min=0, max=65535, help="Port of 127.0.0.1 to listen on; 0 for a free one.")
     ] = 9083,
 ) -> None:
-    """Run a local Hive Metastore from PySpark's jars, for trying things; prints its URI."""
+    """Run a local Hive Metastore from PySpark's jars, to try things with; prints its URI."""
     from hudi_catalog.local_metastore.server import LocalMetastore
 
     stopped = threading.Event()
@@ -287,11 +293,11 @@ def metastore(
         sys.stderr.write(_METASTORE_STARTED.format(folder=place, uri=server.uri))
         while not stopped.wait(_LOOK_SECONDS):
             if not server.running:
-                raise ServiceError(f"the Hive Metastore ended of itself; see {server.log}")
+                raise ServiceError(f"the Hive Metastore stopped unexpectedly; see {server.log}")
     sys.stderr.write("hudi-catalog: stopped\n")
 
 
 def default_folder() -> Path:
-    """Folder of the local metastore where none is named, as the XDG base directories have it."""
+    """Default folder of the local metastore, by the XDG base directories."""
     base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local/share")
     return Path(base) / "hudi-catalog/metastore"

@@ -1,4 +1,4 @@
-"""The commands that make and change tables: `hudi-catalog create | write | delete`.
+"""The commands that create and change tables: `hudi-catalog create | write | delete`.
 
 The writer is imported when a command runs: the other commands start without it.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,15 +25,17 @@ from hudi_catalog.cli.arguments import (
 )
 from hudi_catalog.cli.print import show_json, show_lines
 from hudi_catalog.table import Table, create_table, open_table
-from table_format.errors import OptionError, TableNotFoundError
+from table_format.errors import OptionError, TableExistsError, TableNotFoundError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from hudi_catalog.sources.rows import RowStream
     from table_writer.summary import WriteSummary
 
 
 class WriteOperation(StrEnum):
-    """What becomes of rows and table; by the names of Apache's writers."""
+    """What a write does, by the names of Apache's writers."""
 
     upsert = "upsert"
     insert = "insert"
@@ -53,16 +55,16 @@ class FileFormat(StrEnum):
 
 
 class IndexKind(StrEnum):
-    """How writes look for the file of a record."""
+    """The index by which writes find a record's file."""
 
     bucket = "bucket"
     record_index = "record_index"
     record_level_index = "record_level_index"
 
 
-Key = Annotated[str | None, typer.Option("--key", help="Column or columns of the record key, with commas between.")]
+Key = Annotated[str | None, typer.Option("--key", help="Column or columns of the record key, separated by commas.")]
 PartitionBy = Annotated[
-    str | None, typer.Option("--partition-by", help="Column or columns of the partition path, with commas between.")
+    str | None, typer.Option("--partition-by", help="Column or columns of the partition path, separated by commas.")
 ]
 Ordering = Annotated[
     str | None,
@@ -70,23 +72,30 @@ Ordering = Annotated[
 ]
 BucketCount = Annotated[
     int | None,
-    typer.Option("--buckets", min=1, help="File groups of a partition; else by the size of the first write."),
+    typer.Option("--buckets", min=1, help="File groups per partition; by default from the size of the first write."),
 ]
 Index = Annotated[
     IndexKind | None,
-    typer.Option("--index", case_sensitive=False, help="How writes look for the file of a record; bucket by default."),
+    typer.Option(
+        "--index", case_sensitive=False, help="Index by which writes find a record's file; bucket by default."
+    ),
 ]
 Name = Annotated[str | None, typer.Option("--name", help="Name of a new table; the folder's by default.")]
-Format = Annotated[FileFormat | None, typer.Option("--format", help="Format of the files; by their endings otherwise.")]
+Format = Annotated[
+    FileFormat | None, typer.Option("--format", help="Format of the files; by default from their endings.")
+]
 TimeZone = Annotated[
     str | None, typer.Option("--time-zone", help="Time zone of timestamps that have none, such as UTC.")
 ]
 
 
+# typer reads a command's options from its signature, so that commands with the same options repeat them
+
+
 def create(
     path: TablePath,
     *,
-    key: Annotated[str, typer.Option("--key", help="Column or columns of the record key, with commas between.")],
+    key: Annotated[str, typer.Option("--key", help="Column or columns of the record key, separated by commas.")],
     schema: Annotated[
         str | None, typer.Option("--schema", help="Columns, such as 'id bigint, name string, price decimal(10,2)'.")
     ] = None,
@@ -102,7 +111,7 @@ def create(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Make an empty table."""
+    """Create an empty table."""
     if schema is not None and like is not None:
         raise typer.BadParameter("give --schema or --like, not both")
     columns: Any = schema if like is None else _rows([like], file_format, None, time_zone).schema
@@ -117,10 +126,15 @@ def create(
         name=name,
         options=all_options(config, option),
     )
-    if as_json:
-        print_json(show_json(table, None))
+    if not table.columns.names:
+        facts = {"name": table.name, "uri": table.client.storage.uri, "schema": []}
+        lines: Iterable[RenderableType] = [f"{table.name}  {path}: no columns yet, the first write decides them"]
     else:
-        print_lines(show_lines(table, None))
+        facts, lines = show_json(table, None), show_lines(table, None)
+    if as_json:
+        print_json(facts)
+    else:
+        print_lines(lines)
 
 
 def write(
@@ -130,7 +144,7 @@ def write(
     ],
     *,
     operation: Annotated[
-        WriteOperation, typer.Option("--operation", case_sensitive=False, help="What becomes of rows and table.")
+        WriteOperation, typer.Option("--operation", case_sensitive=False, help="What to do with the rows.")
     ] = WriteOperation.upsert,
     key: Key = None,
     partition_by: PartitionBy = None,
@@ -144,7 +158,7 @@ def write(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Write the rows of files in one commit; with --key the table is made where there is none."""
+    """Write the rows of files in one commit; with --key the table is created if there is none."""
     from table_writer.plan import option_registry as registry
 
     options = all_options(config, option)
@@ -157,21 +171,28 @@ def write(
     }
     table = _open_if_there(path, {**options, **_check_flags(options, flags)})
     if table is None and key is None:
-        raise TableNotFoundError(f"{path}: there is no Hudi table; give --key COLUMN to make one for these rows")
+        raise TableNotFoundError(f"{path}: there is no Hudi table; give --key COLUMN to create one for these rows")
     rows = _rows(files, file_format, table, time_zone)
-    is_new = table is None
+    is_new = False
     if table is None:
-        table = create_table(
-            path,
-            rows,
-            record_key=_names(key),
-            partition_by=_names(partition_by),
-            ordering=_names(ordering),
-            buckets=buckets,
-            index=_index(index),
-            name=name,
-            options=options,
-        )
+        try:
+            table = create_table(
+                path,
+                rows,
+                record_key=_names(key),
+                partition_by=_names(partition_by),
+                ordering=_names(ordering),
+                buckets=buckets,
+                index=_index(index),
+                name=name,
+                options=options,
+            )
+            is_new = True
+        except TableExistsError:
+            table = _open_if_there(path, {**options, **_check_flags(options, flags)})
+            if table is None:
+                raise  # the folder holds other files
+            rows = _rows(files, file_format, table, time_zone)  # another process created the table: use its types
     summary: WriteSummary = getattr(table, operation.value)(rows)
     _print_summary(summary, as_json=as_json, created=is_new)
 
@@ -179,13 +200,13 @@ def write(
 def delete(
     path: TablePath,
     *,
-    where: Annotated[str | None, typer.Option("--where", help="Condition in SQL on the rows that go.")] = None,
+    where: Annotated[str | None, typer.Option("--where", help="Condition in SQL on the rows to delete.")] = None,
     keys: Annotated[
         str | None,
-        typer.Option("--keys", help="File with the key and partition columns of what goes; - is standard input."),
+        typer.Option("--keys", help="File with key and partition columns of rows to delete; - is standard input."),
     ] = None,
     partition: Annotated[
-        list[str] | None, typer.Option("--partition", help="Path of a partition to empty; * is any text; repeatable.")
+        list[str] | None, typer.Option("--partition", help="Path of a partition to delete; * is any text; repeatable.")
     ] = None,
     file_format: Format = None,
     time_zone: TimeZone = None,
@@ -193,7 +214,7 @@ def delete(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Delete rows in one commit: those of a condition, those with keys in a file, or partitions."""
+    """Delete rows in one commit: those that match a condition, those with keys in a file, or partitions."""
     if sum(each is not None for each in (where, keys, partition)) != 1:
         raise typer.BadParameter("give one of --where, --keys and --partition")
     table = open_table(path, options=all_options(config, option))
@@ -226,7 +247,7 @@ def _check_flags(options: Mapping[str, str], flags: Mapping[str, str | None]) ->
     """The flags that are set, by option key.
 
     Raises:
-        OptionError: an option says something else than its flag.
+        OptionError: an option contradicts its flag.
     """
     values = {key: value for key, value in flags.items() if value is not None}
     for key, value in values.items():

@@ -25,7 +25,6 @@ _PLACE: Final = ("catalog", "schema", "table")
 _WHOM: Final = frozenset({"user", "role", "group"})
 _WHAT: Final = frozenset({"privileges", "columns", "filter", "filter_environment"})
 _ANY: Final = frozenset({None, ".*"})
-
 _Version = tuple[int, int, int]
 
 

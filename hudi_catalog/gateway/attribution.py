@@ -85,13 +85,9 @@ def _sum(around: Any, moment: dt.datetime) -> dt.datetime | None:
 
 
 _Type = exp.DataType.Type
-
 _TIMES = frozenset({_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ, _Type.TIMESTAMPNTZ})
-
 _NAME = "not_understood"
-
 _LEAST_PRECISION = 3
-
 _FRACTION = re.compile(r"\A[^.]*(?:\.([0-9]+))?")
 
 # Nodes that combine or contain conditions.
@@ -187,7 +183,6 @@ def _adds_interval(node: Any) -> bool:
 
 
 _KNOWN_PARTS = frozenset({"this", "db", "catalog", "alias", "joins"})
-
 _MOST_PARTS = 3
 
 # Every condition is evaluated for every table joined before it.

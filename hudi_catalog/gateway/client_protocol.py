@@ -23,9 +23,7 @@ _OPENING = re.compile(rb"\s*\{")
 _MEMBER = re.compile(rb'\s*"([A-Za-z]+)"\s*:\s*"([^"\\]*)"\s*(,|\})')
 
 _SEGMENT_URI = re.compile(r'("(?:uri|ackUri)"\s*:\s*")([^"\\]*)(?=")')
-
 HEAD = 65_536
-
 """Bytes at the start of a response that are searched for URIs."""
 
 
@@ -136,9 +134,7 @@ def _data_span(text: str) -> tuple[int, int] | None:
 
 
 _MOST = 100_000
-
 _SPOOLED_SECONDS = 5.0
-
 _QUERY_OF_PATH = re.compile(r"/v1/statement/(?:queued/|executing/)?(?:partialCancel/)?([A-Za-z0-9_]+)(?:/|$)")
 
 

@@ -26,7 +26,6 @@ from hudi_catalog.gateway.upstream import UpstreamError, UpstreamResponse
 from hudi_catalog.server.http_listener import HttpListener
 
 _MOST_WAITING = 1_048_576
-
 _POLL_SECONDS = 0.01
 
 
@@ -78,11 +77,8 @@ class RawResponse:
 
 
 _LOGGER = logging.getLogger(__name__)
-
 _ADDED = ("Server", "Date", "Content-Type")
-
 _MOVED_HEADERS = ("Location", "WWW-Authenticate")
-
 _SPOOLED_MOST = 8_000_000
 
 
@@ -205,15 +201,10 @@ def refusal(status: int, message: str, headers: dict[str, str] | None = None) ->
 
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
 _HEADER_SIZE = 1_048_576
-
 _MOST_HEADERS = 1_000
-
 _IDLE_SECONDS = 600.0
-
 _STOP_SECONDS = 1.0
-
 _LINGER_SECONDS = 1.0
 
 
@@ -247,8 +238,8 @@ class ClientListener:
         Raises:
             ServiceError: the address is in use or not an address of this machine.
         """
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._clocked)
+        app = web.Application(middlewares=[self._tracked])
+        app.router.add_route("*", "/{path:.*}", self._handler)
         app.on_response_prepare.append(drop_added_headers)
         self._runner = web.AppRunner(
             app,
@@ -287,7 +278,9 @@ class ClientListener:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    async def _clocked(self, request: web.Request) -> web.StreamResponse:
+    @web.middleware
+    async def _tracked(self, request: web.Request, handler: Handler) -> web.StreamResponse:  # noqa: ARG002
+        """Handle every request, also one whose target matches no route, such as that of CONNECT."""
         assert self._listener is not None  # noqa: S101
         self._listener.request_started(request)
         try:

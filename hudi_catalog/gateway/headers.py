@@ -88,11 +88,8 @@ def _text(value: bytes) -> str:
 
 
 PREPARED = "X-Trino-Prepared-Statement"
-
 EXTRA_CREDENTIAL = "X-Trino-Extra-Credential"
-
 _COMPRESSED = "$zstd:"
-
 _MOST_TEXT = 16_000_000
 
 # Visible ASCII that needs no escaping: all but the characters of the list syntax and of the encoding.

@@ -13,19 +13,12 @@ from table_format.config.option_values import fraction, known_options, names, se
 from table_format.errors import OptionError
 
 CATALOGS = "hoodie.catalog.gateway.trino.catalogs"
-
 KEPT_AT_MOST = "hoodie.catalog.gateway.files.kept.most"
-
 PATHS = "hoodie.catalog.gateway.paths.most"
-
 PATHS_LENGTH = "hoodie.catalog.gateway.paths.length"
-
 QUERY_LENGTH = "hoodie.catalog.gateway.query.length"
-
 RULES = "hoodie.catalog.gateway.trino.rules"
-
 REWRITE_KEYS = (CATALOGS, KEPT_AT_MOST, PATHS, PATHS_LENGTH, QUERY_LENGTH, RULES)
-
 SCAN_KEYS = scan_options.SERVICE_KEYS
 
 
@@ -85,23 +78,14 @@ def _rules(files: Sequence[str]) -> AccessRules:
 
 
 UPSTREAM = "hoodie.catalog.gateway.upstream"
-
 URIS = "hoodie.catalog.gateway.uris"
-
 CONNECT_TIMEOUT = "hoodie.catalog.gateway.connect.timeout"
-
 ANSWER_TIMEOUT = "hoodie.catalog.gateway.answer.timeout"
-
 REWRITE_TIMEOUT = "hoodie.catalog.gateway.rewrite.timeout"
-
 REWRITE_THREADS = "hoodie.catalog.gateway.rewrite.threads"
-
 STATEMENT_SIZE = "hoodie.catalog.gateway.statement.size"
-
 PREPARED_HEADER_SIZE = "hoodie.catalog.gateway.prepared.header.size"
-
 CONNECTIONS = "hoodie.catalog.gateway.connections"
-
 ABANDONED_AFTER = "hoodie.catalog.gateway.abandoned.after"
 
 PROXY_KEYS = (
@@ -118,7 +102,6 @@ PROXY_KEYS = (
 )
 
 URI_WAYS = ("auto", "host", "forwarded", "rewrite")
-
 _LEAST_TIMEOUT = 0.001
 
 

@@ -46,13 +46,13 @@ class StatementText:
             NotRewrittenError: the text is not Trino's SQL, or too long.
         """
         if sql.count("/*", sql.rfind("*/") + 1) > _MOST_OPEN:
-            raise NotRewrittenError(Reason.NOT_PARSED, "comments are not closed")
+            raise NotRewrittenError(Reason.NOT_PARSED, "unclosed comments")
         text, lists = extract_lists(sql, backslash=False, padded=True)
         lexemes = lexemes_of(text)
         if lexemes is None:
-            raise NotRewrittenError(Reason.NOT_PARSED, "no text of Trino's SQL")
+            raise NotRewrittenError(Reason.NOT_PARSED, "not in the lexical grammar of Trino's SQL")
         if len(lexemes) > _MOST_LEXEMES:
-            raise NotRewrittenError(Reason.TOO_LONG, f"{len(lexemes):,} words and signs")
+            raise NotRewrittenError(Reason.TOO_LONG, f"{len(lexemes):,} words and symbols")
         return cls(text, lists, lexemes)
 
 
@@ -71,35 +71,37 @@ class Query:
     lists: Mapping[str, tuple[Any, ...]]
 
 
-def parse_query(cut: StatementText, statement: Statement, parameters: Sequence[str] | None) -> Query:
+def parse_query(text: StatementText, statement: Statement, parameters: Sequence[str] | None) -> Query:
     """Parse the query of a statement.
 
     Args:
-        cut: the whole statement.
+        text: the whole statement.
         statement: where the query is.
         parameters: SQL literals for its question marks; None if unknown.
 
     Raises:
         NotRewrittenError: the text may not be parsed as Trino parses it.
     """
-    inside = [lexeme for lexeme in cut.lexemes if statement.start <= lexeme.start < statement.end]
+    inside = [lexeme for lexeme in text.lexemes if statement.start <= lexeme.start < statement.end]
     _check_nesting(inside)
     reader = Dialect.get_or_raise(DIALECT)
-    blanked = " " * statement.start + cut.text[statement.start : statement.end]
+    blanked = " " * statement.start + text.text[statement.start : statement.end]
     try:
         tokens = reader.tokenize(blanked)
         if not same_boundaries(inside, tokens):
-            raise NotRewrittenError(Reason.NOT_PARSED, "the text is cut differently")
+            raise NotRewrittenError(Reason.NOT_PARSED, "sqlglot splits the text into other tokens than Trino")
         trees = reader.parser().parse(_with_parameters(tokens, parameters), blanked)
     except SqlglotError as error:
         # the message of a TokenError quotes the statement
-        detail = str(error).splitlines()[0] if isinstance(error, ParseError) else "the text cannot be cut"
+        detail = (
+            str(error).splitlines()[0] if isinstance(error, ParseError) else "sqlglot cannot split the text into tokens"
+        )
         raise NotRewrittenError(Reason.NOT_PARSED, detail) from None
     except RecursionError:
         raise NotRewrittenError(Reason.NOT_PARSED, "nested too deeply") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise NotRewrittenError(Reason.NOT_PARSED, "no query")
-    return Query(trees[0], inside, cut.lists)
+    return Query(trees[0], inside, text.lists)
 
 
 def _check_nesting(lexemes: Sequence[Lexeme]) -> None:

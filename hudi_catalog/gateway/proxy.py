@@ -69,15 +69,10 @@ class SecretCheck:
 
 
 _LOGGER = logging.getLogger(__name__)
-
 _SERVICE = "gateway"
-
 _STATEMENT = "/v1/statement"
-
 _METHODS = {"/v1/statement": "statement", "/v1/spooled": "spooled", "/v1/info": "info", "/ui": "ui"}
-
 _POLL_SECONDS = 0.05
-
 _CLIENT_GONE = 499
 
 
@@ -208,7 +203,7 @@ class GatewayProxy:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         target = request.raw_path
         if not target.startswith("/"):
-            return refusal(400, "the gateway is no forward proxy: a request's target has to begin with /")
+            return refusal(400, "the gateway is not a forward proxy: a request's target has to begin with /")
         headers = forwarded_headers(request.raw_headers, without=("expect",))
         path = unquote(target.partition("?")[0])
         refused = self._access.refused(path, headers)

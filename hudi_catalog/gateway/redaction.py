@@ -16,7 +16,6 @@ from hudi_catalog.gateway.lexing import Kind, Lexeme, dotted_names, first_lexeme
 from hudi_catalog.gateway.statement import Form, read_statement
 
 _MORE: Final = "…"
-
 _HIDDEN: Final = "'…'"
 
 # The log truncates longer texts anyway.

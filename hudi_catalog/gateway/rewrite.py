@@ -218,17 +218,17 @@ class Rewriter:
         return result
 
     def _rewritten(self, request: _Request) -> Rewritten:
-        cut = StatementText.of(request.sql)
-        statement = read_statement(request.sql, cut.lexemes)
+        text = StatementText.of(request.sql)
+        statement = read_statement(request.sql, text.lexemes)
         if statement.form is Form.IMMEDIATE:
             return self._immediate(request, statement)
         if statement.form is not Form.QUERY:
-            self._bring_up_to_date(cut.lexemes, request.session)
+            self._bring_up_to_date(text.lexemes, request.session)
             raise NotRewrittenError(Reason.NOT_A_QUERY)
         try:
-            return self._query(request, cut, statement)
+            return self._query(request, text, statement)
         except Exception:
-            self._bring_up_to_date(cut.lexemes, request.session)
+            self._bring_up_to_date(text.lexemes, request.session)
             raise
 
     def _immediate(self, request: _Request, statement: Statement) -> Rewritten:
@@ -240,10 +240,10 @@ class Rewriter:
         text = spliced(sql, [(statement.start, statement.end, quoted_text(result.sql))]) if result.changed else sql
         return replace(result, sql=text)
 
-    def _query(self, request: _Request, cut: StatementText, statement: Statement) -> Rewritten:
+    def _query(self, request: _Request, text: StatementText, statement: Statement) -> Rewritten:
         begin = time.perf_counter()
         sql, session = request.sql, request.session
-        query = parse_query(cut, statement, request.parameters)
+        query = parse_query(text, statement, request.parameters)
         references = references_of(query, sql, session)
         known = self._known(references)
         if not known:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from catalog.concurrency.late_tables import LateTables
 from hudi_catalog.gateway.access_rules import NONE
@@ -26,13 +26,14 @@ from hudi_catalog.metastore.open_metastore import hive_addresses, open_metastore
 from hudi_catalog.metastore.sync_options import SYNC_KEYS, SyncOptions
 from hudi_catalog.metastore.trino_tables import SNAPSHOTS, TrinoTables
 from hudi_catalog.option_groups import divided
-from hudi_catalog.server.endpoints import LOOPBACK, Endpoint, StatusGuard
+from hudi_catalog.server.endpoints import Endpoint, StatusGuard
 from hudi_catalog.server.hosting import BaseService, hosted
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.options import DRAIN_TIMEOUT, READ_TIMEOUT, TABLE_TIMEOUT, ServiceOptions
 from hudi_catalog.server.query_log import open_log
-from hudi_catalog.server.security import Secret, TlsFiles, client_context, server_context
+from hudi_catalog.server.security import client_context, server_context
 from hudi_catalog.server.status import StatusServer
+from hudi_catalog.server.warehouse_service import ServiceSettings
 
 _LOG = logging.getLogger(__name__)
 _NAME = "gateway"
@@ -44,35 +45,21 @@ _RULES_UNKNOWN = (
 
 
 @dataclass(frozen=True)
-class GatewaySettings:
+class GatewaySettings(ServiceSettings):
     """Settings of the gateway.
+
+    Its options are `hoodie.catalog.gateway.*`, `hoodie.catalog.sync.*`, `hoodie.catalog.metastore.*`, of scans as for
+    services over a warehouse, and `hoodie.catalog.service.` for draining, reading and hung storage.
 
     Attributes:
         upstream: Trino's coordinator, `http://host:port` or `https://host:port`.
         metastore: that Trino's hive catalog uses, `thrift://host:port` or the URI of a file metastore's folder.
-        host: address to listen on.
-        port: for clients, 0 for a free one.
-        http_port: of the status page, 0 for a free one.
-        http_host: address of the status page.
-        options: by key: `hoodie.catalog.gateway.*`, `hoodie.catalog.sync.*`.
-        secret: shared secret of clients; None to admit everybody.
-        tls: certificate for clients' connections; None for no encryption.
         upstream_ca: authority of Trino's certificate; None for the system's.
-        query_log: file of the query log, `-` for standard output, None to keep only recent records in memory.
     """
 
     upstream: str
     metastore: str
-    # the rest as in `WarehouseSettings`: fields without defaults must come first, so they share no base class
-    host: str = LOOPBACK
-    port: int = 0
-    http_port: int = 0
-    http_host: str = LOOPBACK
-    options: Mapping[str, str] = field(default_factory=dict)
-    secret: Secret | None = None
-    tls: TlsFiles | None = None
     upstream_ca: str | None = None
-    query_log: str | None = None
 
 
 class ServingGateway(BaseService):
@@ -163,7 +150,7 @@ class ServingGateway(BaseService):
             self.port,
             encrypted=tls is not None,
             authenticated=self._settings.secret is not None or (tls is not None and tls.client_ca is not None),
-            exposure="asks Trino as whomever Trino takes them for",
+            exposure="queries Trino under any name that Trino accepts",
             remedy="give it --tls-certificate, and --secret-file or --tls-client-ca",
         )
         metastores = [

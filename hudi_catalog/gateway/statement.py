@@ -1,4 +1,4 @@
-"""What a statement of Trino's SQL is: where its query stands, what an EXECUTE runs, the session that resolves names."""
+"""Statements of Trino's SQL: position of the query, what an EXECUTE runs, the session that resolves names."""
 
 from __future__ import annotations
 

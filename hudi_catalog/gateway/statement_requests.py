@@ -38,7 +38,7 @@ class RewrittenStatement(Protocol):
 
 
 class StatementRewriter(Protocol):
-    """Rewrites statements; implemented by `hudi_catalog.gateway.rewrite.Rewriter`."""
+    """Rewrites statements; implemented by `hudi_catalog.gateway.rewrite.Rewriter`, whose signature it repeats."""
 
     def rewrite(
         self,

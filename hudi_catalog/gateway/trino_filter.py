@@ -153,7 +153,6 @@ def _number(value: Any) -> int:
 
 # Decimals with up to this many digits convert to doubles without loss.
 _EXACT_DIGITS = 15
-
 _NULL_TESTS = frozenset({Op.IS_NULL, Op.NOT_NULL})
 
 _COMPARED = frozenset(

@@ -85,9 +85,7 @@ class UpstreamResponse(ABC):
 
 
 _THREADS = 64
-
 _PIECE = 65_536
-
 _Result = TypeVar("_Result")
 
 
@@ -102,7 +100,7 @@ class RawUpstream:
     def __init__(self, settings: ProxySettings, tls: ssl.SSLContext | None) -> None:
         self._settings = settings
         self._tls = tls
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="exact")
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="raw-upstream")
 
     def close(self) -> None:
         """Accept no more requests, without waiting for those in flight."""
@@ -158,7 +156,7 @@ class RawUpstream:
             if len(content) > self._settings.statement_size:
                 raise UpstreamError(
                     502,
-                    "a header line is no UTF-8, and requests with such a line are passed on only up to "
+                    "a header line is not UTF-8, and requests with such a line are passed on only up to "
                     f"{self._settings.statement_size} bytes: write it in UTF-8, or raise {STATEMENT_SIZE}",
                 )
         return bytes(content)
@@ -201,11 +199,8 @@ class _ThreadedResponse(UpstreamResponse):
 
 # Shorter than Trino's own idle timeout, so that pooled connections are still open when reused.
 _IDLE_SECONDS = 15.0
-
 _HEADER_SIZE = 1_048_576
-
 _AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
-
 Body = bytes | AsyncIterator[bytes] | None
 
 
@@ -221,7 +216,7 @@ class Upstream:
         self._settings = settings
         self._tls: ssl.SSLContext | bool = True if tls is None else tls
         self._session: aiohttp.ClientSession | None = None
-        self._exact = RawUpstream(settings, tls)
+        self._raw = RawUpstream(settings, tls)
 
     async def start(self) -> None:
         """Create the pool; connections are opened on demand."""
@@ -242,7 +237,7 @@ class Upstream:
 
     async def stop(self) -> None:
         """Close all connections."""
-        self._exact.close()
+        self._raw.close()
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -265,7 +260,7 @@ class Upstream:
             UpstreamError: Trino does not answer.
         """
         if not is_utf8(headers):
-            async with self._exact.exchange(method, target, headers, body) as answer:
+            async with self._raw.exchange(method, target, headers, body) as answer:
                 yield answer
             return
         response = await self._answer(method, target, headers, body, repeatable=repeatable)

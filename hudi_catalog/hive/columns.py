@@ -1,14 +1,19 @@
-"""Columns as declared in Hive, compared with the table's."""
+"""What Hive would misread: columns declared otherwise than in the table, and base files written before a change."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from catalog.concurrency.caches import LruCache, memoize
 from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.hive.options import ScanSettings
 from hudi_catalog.metastore.hive_types import hive_type
+from hudi_catalog.metastore.stored_columns import HIVE_RULES, StoredTypes, differing_names
 from table_format.errors import SchemaError, ServiceError, UnsupportedTableError
 
 _OPENING, _CLOSING, _BETWEEN = frozenset("<("), frozenset(">)"), frozenset(":,;")
@@ -129,3 +134,49 @@ def _text(field: Any) -> str:
         return normalized_type(hive_type(field.type, field.name))
     except UnsupportedTableError:
         return f"no type ({field.type})"
+
+
+_MOST_TABLES: Final = 1000
+
+
+class MisreadColumns:
+    """Which columns of base files Hive would misread, by the instant that wrote the files; thread-safe."""
+
+    def __init__(self) -> None:
+        self._types: LruCache[str, StoredTypes] = LruCache(_MOST_TABLES)
+
+    def of(self, snapshot: Snapshot, rows: NDArray[np.int64]) -> dict[str, dict[str, str]]:
+        """The columns that Hive would misread in the base files of some slices.
+
+        Args:
+            snapshot: of the table.
+            rows: positions of slices.
+
+        Returns:
+            By the instant that wrote the files: by lower-case column name, what is wrong with it.
+
+        Raises:
+            UnsupportedTableError: columns were renamed or dropped and the schema of these files is unknown.
+        """
+        config = snapshot.config
+        absent = config.partition_fields if config.drop_partition_columns else ()
+        misread = {}
+        for instant, types in self._stored_types(snapshot).misread(snapshot, rows).items():
+            if types is None:  # unreadable: materializing reports the error
+                misread[instant] = {name.lower(): "cannot be read" for name in snapshot.schema.names}
+                continue
+            wrong = {name: f"have it as {kind}" for name, kind in types.items()}
+            wrong |= dict.fromkeys(
+                _differing_names(snapshot, instant), "have it otherwise, or have another of its name"
+            )
+            wrong |= dict.fromkeys(absent, "lack it, because it is a partition column")
+            misread[instant] = {name.lower(): why for name, why in wrong.items()}
+        return {instant: wrong for instant, wrong in misread.items() if wrong}
+
+    def _stored_types(self, snapshot: Snapshot) -> StoredTypes:
+        uri = snapshot.client.storage.uri
+        return self._types.get(uri) or self._types.setdefault(uri, StoredTypes(HIVE_RULES))
+
+
+def _differing_names(snapshot: Snapshot, instant: str) -> list[str]:
+    return memoize(snapshot, ("differing names", instant), lambda: differing_names(snapshot, instant))

@@ -1,5 +1,6 @@
-"""Materialized copies of file slices, for Hive, which does not merge log files or convert columns.
+"""The files that Hive reads: base files as they are, and materialized copies of slices that it would misread.
 
+Hive neither merges log files nor converts columns that had another name or type when a file was written.
 A copy is one Parquet file with the rows that a query sees of the slice. Copies are named by content, made by a few
 threads, shared by all queries and deleted when unused.
 """
@@ -12,15 +13,14 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from catalog.concurrency.caches import LruCache
@@ -29,21 +29,22 @@ from catalog.concurrency.workers import Workers
 from catalog.rows.slice_rows import slice_batches
 from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
+from hudi_catalog.hive.columns import MisreadColumns
 from hudi_catalog.hive.materialized_files import FOLDER, MaterializedFile, MaterializedFiles
-from table_format.base_file.writer import BaseFileOptions
-from table_format.errors import HudiError, LateTableError, ServiceError, StorageError
+from hudi_catalog.hive.options import MATERIALIZE, QUERY_TYPE, HiveOptions
+from table_format.base_file.footer import parquet
+from table_format.codecs.arrow_numpy import one_chunk, valid_mask
+from table_format.errors import HudiError, LateTableError, ServiceError, StorageError, UnsupportedTableError
 from table_format.log.blocks import read_log_blocks
 from table_format.storage import Storage
+from table_writer.encoding.base_file import BaseFileOptions
 
 _FORM: Final = 1
-
 """Version of the files written; raised when the same slices are written differently."""
 
 # Table properties that change over time and do not affect rows.
 _IRRELEVANT: Final = ("hoodie.table.metadata.", "hoodie.table.checksum", "hoodie.table.index.")
-
 _MOST_LOGS: Final = 100_000
-
 _DIGITS: Final = 20
 
 
@@ -93,12 +94,10 @@ def _digest(*content: object) -> str:
     return hashlib.sha256(repr(content).encode()).hexdigest()[:_DIGITS]
 
 
-parquet: Any = pq  # the stubs lag behind the functions
-
 _OPTIONS: Final = BaseFileOptions(block_size=32 << 20)
 
 # Without it Hive reads dates before 1582-10-15 in the Julian calendar.
-_TEXTS: Final = {"writer.date.proleptic": "true"}
+_FOOTER_METADATA: Final = {"writer.date.proleptic": "true"}
 
 
 def write_slice(snapshot: Snapshot, files: FileSlice, path: str) -> int:
@@ -128,7 +127,7 @@ def write_slice(snapshot: Snapshot, files: FileSlice, path: str) -> int:
             for group in itertools.chain([first], groups):
                 if group.num_rows:
                     writer.write_table(group, row_group_size=group.num_rows)
-            writer.add_key_value_metadata(_TEXTS)
+            writer.add_key_value_metadata(_FOOTER_METADATA)
         size: int = stream.tell()
     return size
 
@@ -156,16 +155,11 @@ def _storage_errors(path: str) -> Iterator[None]:
 
 
 _LOGGER = logging.getLogger(__name__)
-
 _MOST_TABLES: Final = 1000
 _MOST_FOLDERS: Final = 1000
-
 _TRUST_SECONDS: Final = 60.0
-
 _CLEAN_SECONDS: Final = 3600.0
-
-_TELL_SECONDS: Final = 10.0
-
+_PROGRESS_SECONDS: Final = 10.0
 _STOPPING: Final = "the service is stopping; run the query again"
 
 
@@ -278,7 +272,7 @@ class Materializer:
                 made[name] = future.result()
             except CancelledError as error:
                 raise ServiceError(_STOPPING) from error
-            if time.monotonic() - logged_at > _TELL_SECONDS:
+            if time.monotonic() - logged_at > _PROGRESS_SECONDS:
                 logged_at = time.monotonic()
                 _LOGGER.info("%s: %d of %d slices materialized for Hive", snapshot.config.name, len(made), len(futures))
         size = sum(one.size for one in made.values())
@@ -326,3 +320,89 @@ class Materializer:
             return
         if deleted:
             _LOGGER.info("%s: %d unused copies deleted", made.uri, deleted)
+
+
+_LOGS = f"log files change its base files; {QUERY_TYPE}=read_optimized ignores them"
+
+
+@dataclass(frozen=True, eq=False)
+class HiveSlices:
+    """The file slices that Hive reads, each of one Parquet file.
+
+    Attributes:
+        slices: with a materialized copy as base file where Hive would misread the slice.
+        materialized: for each slice, whether its base file is such a copy, with the table's current columns and types.
+    """
+
+    slices: list[FileSlice]
+    materialized: NDArray[np.bool_]
+
+
+class HiveFiles:
+    """Finds the files to read, and materializes slices where needed; thread-safe.
+
+    Args:
+        options: of the service.
+        late: watches for storage that does not answer.
+    """
+
+    def __init__(self, options: HiveOptions, late: LateTables | None = None) -> None:
+        self._misread = MisreadColumns()
+        self._copies = Materializer(options.materialized_retention, options.materialized_threads, late)
+
+    def close(self) -> None:
+        """Materialize nothing more; copies in progress are finished."""
+        self._copies.close()
+
+    def files(
+        self,
+        snapshot: Snapshot,
+        rows: NDArray[np.int64],
+        *,
+        columns: Collection[str] | None,
+        materialize: bool,
+    ) -> HiveSlices:
+        """The files of some slices in their order; returns once all of them exist.
+
+        Args:
+            snapshot: of the table.
+            rows: positions of slices in the snapshot.
+            columns: names of the columns to read, including the filter's; None for all.
+            materialize: whether copies may be made.
+
+        Raises:
+            UnsupportedTableError: Hive would misread files, and no copies may be made.
+            StorageError: a copy cannot be written.
+            HudiError: a file to be copied cannot be read.
+        """
+        taken = snapshot.take_files(rows)
+        has_base = valid_mask(one_chunk(taken.column("path")))
+        copied = snapshot.has_logs[rows] | ~has_base
+        why = _LOGS
+        wrong = self._wrong(snapshot, rows[~copied], columns)
+        if wrong:
+            instants: list[Any] = taken.column("instant").to_pylist()
+            copied |= np.array([instant in wrong for instant in instants], np.bool_) & has_base
+            why = next(iter(wrong.values()))
+        slices = snapshot.file_slices(rows)
+        places = np.flatnonzero(copied)
+        if len(places) and not materialize:
+            raise UnsupportedTableError(
+                f"{snapshot.config.name}: Hive would misread it: {why}; let the service materialize its files "
+                f"({MATERIALIZE}=true), or rewrite them (compaction, clustering)"
+            )
+        for place, copy in zip(places, self._copies.of(snapshot, rows[places]), strict=True):
+            slices[place] = replace(slices[place], base=copy.path, base_size=copy.size, length=copy.size, logs=())
+        return HiveSlices(slices, copied)
+
+    def _wrong(self, snapshot: Snapshot, rows: NDArray[np.int64], columns: Collection[str] | None) -> dict[str, str]:
+        """For each instant whose base files have a column to read that Hive would misread, the reason."""
+        if not len(rows):
+            return {}
+        read = None if columns is None else {name.lower() for name in columns}
+        wrong = {}
+        for instant, reasons in self._misread.of(snapshot, rows).items():
+            for column, reason in reasons.items():
+                if read is None or column in read:
+                    wrong[instant] = f"its files of {instant} {reason} (column {column})"
+        return wrong

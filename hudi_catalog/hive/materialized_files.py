@@ -21,20 +21,14 @@ from table_format.errors import AlreadyExistsError, StorageError
 from table_format.storage import FileEntry, Storage
 
 FOLDER: Final = ".hoodie/.catalog/hive"
-
 _MADE: Final = ".parquet"
-
 _USED: Final = ".used"
-
 _MAKING: Final = ".making"
-
 _WRITING: Final = ".writing"
 
 # A claim older than this is taken over: its process may have died.
 _MAKING_SECONDS: Final = 60.0
-
 _POLL_SECONDS: Final = 0.1
-
 _LEFTOVER_SECONDS: Final = 86_400.0
 
 

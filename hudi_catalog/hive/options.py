@@ -13,17 +13,11 @@ from table_format.config.option_values import flag, known_options, seconds, whol
 from table_format.errors import OptionError
 
 SPLIT_SIZE = "hoodie.catalog.hive.split.size"
-
 LOCATIONS = "hoodie.catalog.hive.locations"
-
 LEASE_IDLE = "hoodie.catalog.hive.lease.idle"
-
 MATERIALIZED_RETENTION = "hoodie.catalog.hive.materialized.retention"
-
 MATERIALIZED_THREADS = "hoodie.catalog.hive.materialized.threads"
-
 SERVICE_KEYS = (SPLIT_SIZE, LOCATIONS, LEASE_IDLE, MATERIALIZED_RETENTION, MATERIALIZED_THREADS)
-
 SCAN_KEYS = scan_options.SERVICE_KEYS
 
 
@@ -69,37 +63,22 @@ class HiveOptions:
 
 
 QUERY_TYPE = "hoodie.catalog.hive.query.type"
-
 AS_OF = "hoodie.catalog.hive.as.of"
-
 MATERIALIZE = "hoodie.catalog.hive.materialize"
-
 COLUMNS = "hoodie.catalog.hive.columns"
-
 COLUMN_TYPES = "hoodie.catalog.hive.columns.types"
-
 SERVICE = "hoodie.catalog.hive.service"
-
 TIMEOUT = "hoodie.catalog.hive.timeout.seconds"
-
 TLS = "hoodie.catalog.hive.tls"
-
 TLS_CA = "hoodie.catalog.hive.tls.ca"
-
 TLS_KEYSTORE = "hoodie.catalog.hive.tls.keystore"
-
 TLS_KEYSTORE_PASSWORD_FILE = "hoodie.catalog.hive.tls.keystore.password.file"  # noqa: S105  # a key's name
-
 SECRET_FILE = "hoodie.catalog.hive.secret.file"  # noqa: S105  # a key's name
-
 SETTING_KEYS = (QUERY_TYPE, AS_OF, MATERIALIZE)
-
 ENTRY_KEYS = (COLUMNS, COLUMN_TYPES)
-
 """Not set by users: the columns of the entry in the metastore."""
 
 CONNECTION_KEYS = (SERVICE, TIMEOUT, TLS, TLS_CA, TLS_KEYSTORE, TLS_KEYSTORE_PASSWORD_FILE, SECRET_FILE)
-
 """Used by the storage handler only."""
 
 HANDLER_KEYS = (*SETTING_KEYS, *ENTRY_KEYS, *CONNECTION_KEYS)

@@ -19,7 +19,7 @@ from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
 from catalog.splits.splitter import SplitRules, Splitter
 from hudi_catalog.hive.columns import check_columns, normalized_type, type_matches
-from hudi_catalog.hive.files import HiveFiles, HiveSlices
+from hudi_catalog.hive.materialization import HiveFiles, HiveSlices
 from hudi_catalog.hive.options import HiveOptions, ScanSettings
 from hudi_catalog.metastore.locations import Locations, normal_uri
 from hudi_catalog.server.query_log import QueryLog
@@ -35,11 +35,8 @@ from table_format.errors import ServiceError, TableNotFoundError
 
 # Java's names of zones with a fixed offset.
 _OFFSET = re.compile(r"(?:GMT|UTC|UT)?([+-]\d{2}:\d{2})\Z")
-
 _FIXED: Final = frozenset({"UTC", "GMT", "Z", "ETC/UTC", "ETC/GMT", "UCT", "ZULU"})
-
 _RULES = re.compile(r"(-?\d{1,6})((?:;-?\d{1,12}:-?\d{1,6}){0,5000})\Z", re.ASCII)
-
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 _FIRST, _LAST = dt.datetime(1800, 1, 1, tzinfo=dt.UTC), dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
@@ -83,8 +80,8 @@ def _same_rules(name: str, rules: str) -> bool:
     if instants != sorted(instants) or any(not first <= at < last for at in instants):
         return False
     # No zone changes its offset twice within a day.
-    looked_at = [*range(first, last, _DAY), *instants, *(at - 1 for at in instants)]
-    return all(offsets[bisect.bisect_right(instants, at)] == _offset(zone, at) for at in looked_at)
+    compared = [*range(first, last, _DAY), *instants, *(at - 1 for at in instants)]
+    return all(offsets[bisect.bisect_right(instants, at)] == _offset(zone, at) for at in compared)
 
 
 def _seconds(moment: dt.datetime) -> int:
@@ -193,7 +190,6 @@ class TableFolders(TableCache):
 
 # Hadoop's schemes for S3, all the same store.
 _S3 = re.compile(r"s3[an]?://", re.IGNORECASE)
-
 _DOTS = frozenset({".", ".."})
 
 
@@ -243,14 +239,11 @@ def _plain(uri: str) -> str:
 
 # Smaller splits would make millions of a large file.
 _LEAST_SPLIT = 1 << 20
-
 _MOST_LEASES = 10_000
-
 _FOOTER_THREADS = 16
 
 # Smallest file whose footer is read for pruning row groups.
 _PRUNE_BYTES = 8 << 20
-
 _FOOTER_MEMORY = 256 << 20
 
 
@@ -369,7 +362,7 @@ class HivePlanner:
     def _splits(self, plan: Plan, files: HiveSlices, asked_bytes: int | None) -> list[FileSlice]:
         snapshot, own = plan.snapshot, self._options.split_size
         most = own if asked_bytes is None else max(min(own, asked_bytes), min(own, _LEAST_SPLIT))
-        # Once columns were renamed, the footer of a file as it stands does not tell under which name it holds a column.
+        # Once columns were renamed, a file's footer does not show which column a name means.
         pruned = files.materialized | (snapshot.schema_history is None)
         filters = [plan.expression if one else None for one in pruned]
         divided = self._splitter.divide(snapshot.client.storage, files.slices, filters, most)

@@ -27,21 +27,14 @@ from hudi_catalog.server.warehouse_service import WarehouseComponents, Warehouse
 from table_format.errors import HudiError, ServiceError
 
 IDL: Final = "hudi_hive.thrift"
-
 VERSION: Final = 2
-
 _SIGNED_VERSION: Final = 2
-
 """First version whose signature covers the whole request."""
 
 _PURPOSE = "hive 2"
-
 _SKEW_MS = 5 * 60_000
-
 _NONCE_BYTES = 16
-
 _TIME = struct.Struct(">q")
-
 _LENGTH = struct.Struct(">i")
 
 

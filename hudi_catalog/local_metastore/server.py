@@ -22,9 +22,7 @@ from xml.sax.saxutils import escape
 from table_format.errors import OptionError, ServiceError, require
 
 HOST: Final = "127.0.0.1"
-
 _JAVA: Final = (17, 21, 25)
-
 _STOP_SECONDS: Final = 20.0
 
 _OPENED: Final = (
@@ -49,13 +47,13 @@ class LocalMetastore:
 
     Raises:
         OptionError: PySpark is missing, or the port or the folder is in use.
-        ServiceError: no Java, or it does not start; the message names the log.
+        ServiceError: there is no Java, or the metastore does not start; the message names the log.
 
     Attributes:
         uri: for `hive.metastore.uris`.
-        port: that it listens at.
+        port: that it listens on.
         warehouse: folder of tables that are created without a location.
-        log: what Java says.
+        log: Java's output.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, port: int = 0) -> None:
@@ -167,7 +165,7 @@ def _check_free(port: int) -> None:
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise OptionError(f"--port {port}: {error.strerror}") from error
-            raise OptionError(f"port {port} of {HOST} is in use; take another one, or 0 for a free one") from error
+            raise OptionError(f"port {port} of {HOST} is in use; choose another one, or 0 for a free one") from error
 
 
 def _locked(folder: Path) -> IO[str]:
@@ -181,7 +179,7 @@ def _locked(folder: Path) -> IO[str]:
         lock.close()
         raise OptionError(
             f"{folder}: a local metastore runs there already{f', process {who}' if who else ''}; use that one, end it, "
-            "or take another folder"
+            "or choose another folder"
         ) from error
     lock.truncate(0)
     lock.write(f"{os.getpid()}\n")
@@ -195,7 +193,7 @@ def _settings(warehouse: Path) -> dict[str, str]:
         "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
         "datanucleus.schema.autoCreateAll": "true",
         "hive.metastore.schema.verification": "false",
-        # Hadoop takes such texts as they stand, without the escapes of a URI
+        # Hadoop takes such paths literally, without URI escapes
         "hive.metastore.warehouse.dir": f"file://{warehouse}",
         # its logger needs a library that PySpark lacks
         "hive.async.log.enabled": "false",
@@ -212,18 +210,17 @@ def write_settings(path: Path, settings: dict[str, str]) -> None:
 
 
 _WORKERS: Final = (4, 200)
-
 _NAME: Final = "hudi-catalog"
 
 
 def serve(java: Any, host: str, port: int) -> int:
-    """Start the Thrift server in a thread of a running JVM; it takes connections when this returns.
+    """Start the Thrift server in a thread of a running JVM; it accepts connections when this returns.
 
     Hive's own main class listens on all addresses and authenticates nobody, so its parts are assembled here with a
     socket of 127.0.0.1.
 
     Args:
-        java: the machine's view for Python (`JavaGateway.jvm`), with Hive's classes and a `hive-site.xml`.
+        java: Py4J's view of the JVM (`JavaGateway.jvm`), with Hive's classes and a `hive-site.xml`.
         host: address to listen at.
         port: 0 for a free one.
 
@@ -231,7 +228,7 @@ def serve(java: Any, host: str, port: int) -> int:
         The port.
 
     Raises:
-        Py4JJavaError: the server did not start, for instance as its port or database is in use.
+        Py4JJavaError: the server did not start, for instance because its port or database is in use.
     """
     hive, thrift = java.org.apache.hadoop.hive, java.org.apache.thrift
     metastore = hive.metastore
@@ -275,7 +272,6 @@ def pyspark_jars() -> Path:
 
 
 _FOLDERS: Final = "/usr/lib/jvm"
-
 _VERSION_SECONDS: Final = 30
 
 
@@ -289,7 +285,7 @@ def find_java(versions: Sequence[int]) -> Path:
         versions: Java's feature releases, such as 17, in order of preference.
 
     Raises:
-        ServiceError: there is none; the message says how to name one.
+        ServiceError: there is none; the message says how to point to one.
     """
     for version in versions:
         for program in _candidates(version):
@@ -303,7 +299,7 @@ def find_java(versions: Sequence[int]) -> Path:
 
 
 def java_version(program: Path) -> int | None:
-    """Feature release of a `java` program, such as 17; None where it does not run."""
+    """Feature release of a `java` program, such as 17; None if it does not run."""
     try:
         done = subprocess.run(  # noqa: S603  # a Java that the user named
             [program, "-version"], capture_output=True, text=True, check=True, timeout=_VERSION_SECONDS

@@ -21,13 +21,9 @@ from table_format.errors import OptionError, did_you_mean
 from table_format.table.client import TableClient
 
 URIS = "hoodie.datasource.hive_sync.metastore.uris"
-
 IGNORE = "hoodie.datasource.hive_sync.ignore_exceptions"
-
 WRITER_KEYS = (URIS, IGNORE)
-
 _PREFIX: Final = "hoodie.datasource.hive_sync."
-
 _OUR_PREFIX: Final = "hoodie.catalog.sync."
 
 # our fixed behaviour; other values are refused
@@ -106,7 +102,6 @@ def check_known(options: Mapping[str, str], known: frozenset[str]) -> None:
 
 
 _HADOOP_URIS: Final = "hive.metastore.uris"
-
 _DEFAULT_URI: Final = "thrift://localhost:9083"  # Apache's
 
 
@@ -148,8 +143,8 @@ def prepare(
             return f"sync to {uri} failed: {error}"
         finally:
             store.close()
-        for danger in done.warnings:
-            warnings.warn(danger, stacklevel=2)
+        for warning in done.warnings:
+            warnings.warn(warning, stacklevel=2)
         changed = f"{len(done.changes)} change{'' if len(done.changes) == 1 else 's'}" if done.changes else "up to date"
         return f"{', '.join(f'{done.schema}.{name}' for name in done.names)} in {uri}: {changed}"
 

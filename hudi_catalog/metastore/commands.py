@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _THREADS = 8
 _WRONG_USAGE = 2
-_MOST_TOLD = 100
+_MAX_CHANGES = 100
 
 TableTimeout = Annotated[
     float,
@@ -241,13 +241,13 @@ def _print(outcomes: list[_Outcome], *, dry_run: bool, as_json: bool) -> None:
         when = f" at {done.instant}" if done.instant else ""
         names = ", ".join(f"{done.schema}.{name}" for name in done.names)
         sys.stdout.write(f"{names}{when}: {summary}{', not made' if dry_run and done.changes else ''}\n")
-        for danger in done.warnings:
-            sys.stderr.write(f"hudi-catalog: warning: {danger}\n")
-        shown = done.changes if dry_run else done.changes[:_MOST_TOLD] if len(outcomes) == 1 else ()
+        for warning in done.warnings:
+            sys.stderr.write(f"hudi-catalog: warning: {warning}\n")
+        shown = done.changes if dry_run else done.changes[:_MAX_CHANGES] if len(outcomes) == 1 else ()
         for change in shown:
             sys.stdout.write(f"  {change}\n")
         if len(outcomes) == 1 and len(shown) < len(done.changes):
-            sys.stdout.write(f"  … and {len(done.changes) - len(shown):,} more; --json tells all\n")
+            sys.stdout.write(f"  … and {len(done.changes) - len(shown):,} more; --json lists all\n")
 
 
 def _json(outcome: _Outcome) -> dict[str, object]:

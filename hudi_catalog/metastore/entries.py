@@ -34,9 +34,7 @@ from table_format.errors import MetastoreError, UnsupportedTableError
 from table_format.meta_columns import META_COLUMNS
 
 DEFAULT_SCHEMA: Final = "default"
-
 _READ_OPTIMIZED_SUFFIX: Final = "_ro"
-
 _REAL_TIME_SUFFIX: Final = "_rt"
 
 
@@ -80,31 +78,18 @@ def hive_names(table: Table, options: SyncOptions) -> tuple[EntryName, ...]:
 
 
 BASE_PATH: Final = "hoodie.catalog.base.path"
-
 ENTRY_ID: Final = "hoodie.catalog.sync.id"
-
 TARGET: Final = "hoodie.catalog.sync.target"
-
 QUERY_TYPE: Final = "hoodie.catalog.query.type"
-
 INSTANT: Final = "hoodie.catalog.instant"
-
 LOCATIONS: Final = "hoodie.catalog.sync.locations"
-
 MANIFESTS: Final = "hoodie.catalog.sync.manifests"
-
 META_FIELDS: Final = "hoodie.catalog.sync.meta.fields"
-
 PINNED: Final = "hoodie.catalog.pinned"
-
 TRINO: Final = "trino"
-
 SPARK_PREFIX: Final = "spark.sql.sources."
-
 PROVIDER: Final = f"{SPARK_PREFIX}provider"
-
 _ID: Final = re.compile("[0-9a-f]{1,64}")
-
 _EXTERNAL: Final = {"EXTERNAL": "TRUE"}
 
 
@@ -218,7 +203,6 @@ def check_servable(snapshot: Snapshot, types: StoredTypes) -> None:
 
 
 HIVE: Final = "hive"
-
 PURGE: Final = "external.table.purge"
 
 _HUDI_FORMATS: Final = frozenset(

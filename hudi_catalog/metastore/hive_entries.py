@@ -40,17 +40,11 @@ from table_format.instant import Instant, format_instant_time
 from table_format.meta_columns import META_COLUMNS
 
 SPARK_PATH: Final = "path"
-
 SPARK_VERSION: Final = "spark.sql.create.version"
-
 _PARTS: Final = f"{SPARK_PREFIX}schema.numParts"
-
 _PART: Final = f"{SPARK_PREFIX}schema.part."
-
 _PARTITION_COLUMNS: Final = f"{SPARK_PREFIX}schema.numPartCols"
-
 _PARTITION_COLUMN: Final = f"{SPARK_PREFIX}schema.partCol."
-
 _READ_OPTIMIZED: Final = "hoodie.query.as.ro.table"
 
 _SIMPLE: Final = {
@@ -150,24 +144,17 @@ def _field(column: pa.Field[Any], comment: str | None) -> dict[str, Any]:
 
 
 QUERY_TYPE: Final = "hoodie.catalog.hive.query.type"
-
 LAST_SYNCED: Final = "last_commit_time_sync"
-
 LAST_COMPLETED: Final = "last_commit_completion_time_sync"
-
 TOTAL_SIZE: Final = "totalSize"
-
 INSTANTS: Final = (entries.INSTANT, LAST_SYNCED, LAST_COMPLETED, TOTAL_SIZE)
-
 """Parameters with the commit that an entry is synced to."""
 
 _TIMESTAMP: Final = "timestamp"
-
 _NUMBER: Final = "bigint"
 
 # the type, not a struct field of this name
 _HAS_TIMES: Final = re.compile(r"(?<![\w$])timestamp(?![\w$:])")
-
 _HANDLER_SETTINGS: Final = "hoodie.catalog.hive."
 
 _OWN: Final = frozenset(

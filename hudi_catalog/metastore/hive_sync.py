@@ -51,9 +51,7 @@ from hudi_catalog.metastore.sync_options import (
 from table_format.errors import OptionError
 
 _READER: Final = "Apache Hudi's input formats"
-
 _MOST_ROUNDS: Final = 4
-
 _OTHERWISE: Final = "register it with the storage handler (handler format), which does not derive values from paths"
 
 

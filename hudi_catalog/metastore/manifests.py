@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 
 from catalog.concurrency.caches import LruCache
 from catalog.slices.slice_set import Rows
@@ -37,18 +37,11 @@ from table_format.codecs.arrow_numpy import one_chunk
 from table_format.errors import MetastoreError, MissingFileError, ServiceError, UnsupportedTableError
 from table_format.storage import Storage
 
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
-
 FOLDER: Final = ".hoodie/.catalog"
-
 _NAME: Final = "manifest"
-
 _USED: Final = ".used"
-
 _DROPPING: Final = ".dropping"
-
 _DROPPED: Final = "this-pinned-snapshot-was-dropped"
-
 _LONGEST_REASON: Final = 240
 
 
@@ -227,15 +220,10 @@ def manifest_folder(
 
 
 GRACE: Final = 60.0
-
 REMEMBERED: Final = 7 * 86400.0
-
 _TRUST: Final = 60.0
-
 _MOST_KNOWN: Final = 10_000
-
 _CLEAN_EVERY: Final = 60.0
-
 _Key = tuple[str, str]
 
 

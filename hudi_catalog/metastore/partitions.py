@@ -18,7 +18,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-import pyarrow.compute
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.metastore.changes import ALTER, CREATE, DROP, Change
@@ -30,14 +31,11 @@ from table_format.errors import OptionError, UnsupportedTableError
 from table_format.keys.partition_values import DEFAULT_PARTITION
 
 RECORD_PREFIX: Final = "hoodie.catalog.sync.partitions."
-
 _PART: Final = 4000
-
 _BETWEEN: Final = "\0"
 
 # Bounds for inflating: paths of numbered partitions compress twentyfold.
 _FLOOR: Final = 8 * MEBIBYTE
-
 _RATIO: Final = 128
 
 
@@ -72,9 +70,7 @@ def recorded(parameters: Mapping[str, str]) -> frozenset[str]:
 
 
 _DAY: Final = re.compile(r"(?:\w+=)?(\d{4})/(?:\w+=)?(\d{1,2})/(?:\w+=)?(\d{1,2})", re.ASCII)
-
 _HOUR: Final = re.compile(r"(?:\w+=)?(\d{4})/(?:\w+=)?(\d{1,2})/(?:\w+=)?(\d{1,2})/(?:\w+=)?(\d{1,2})", re.ASCII)
-
 _Values = tuple[str, ...] | None
 
 
@@ -141,12 +137,9 @@ _EXTRACTORS: Final[Mapping[str, Callable[[str], _Values]]] = {
 }
 
 
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
-
-
 def live_partitions(snapshot: Snapshot) -> list[str]:
     """Paths of the partitions that contain files, sorted."""
-    live = pc.unique(pyarrow.array(snapshot.partition_index[snapshot.live_rows]))
+    live = pc.unique(pa.array(snapshot.partition_index[snapshot.live_rows]))
     numbers: list[Any] = live.to_pylist()
     return sorted(snapshot.partitions[number] for number in numbers)
 
@@ -177,7 +170,7 @@ def partitions_of(snapshot: Snapshot, location: str, reader: str, otherwise: str
     unknown = [path for path, number in live.items() if not path_values.known[number]]
     if missing or unknown:
         what = f"partition column {missing[0]}" if missing else f"partition {unknown[0]!r}"
-        raise UnsupportedTableError(f"{refused}: paths do not tell the values of {what}{hint}")
+        raise UnsupportedTableError(f"{refused}: paths do not give the values of {what}{hint}")
     texts = [pc.cast(by_name[field.lower()], "string").fill_null(DEFAULT_PARTITION).to_pylist() for field in fields]
     return {
         path: HivePartition(tuple(column[number] or DEFAULT_PARTITION for column in texts), f"{location}/{path}")
@@ -204,7 +197,7 @@ class PartitionChanges:
     ) -> None:
         self._metastore = metastore
         self._table = table
-        self._found = existing
+        self._existing = existing
         columns = [(column.name, column.type) for column in table.columns]
         self._put = [one for one in wanted if one.values not in existing or self._differs(one, columns)]
         self._drop = sorted(existing.keys() - {one.values for one in wanted})
@@ -212,7 +205,7 @@ class PartitionChanges:
     def changes(self) -> list[Change]:
         """The changes, for printing."""
         put = [self._change(one) for one in self._put]
-        return put + [Change(DROP, self._said(values), self._place(values)) for values in self._drop]
+        return put + [Change(DROP, self._partition_name(values), self._location(values)) for values in self._drop]
 
     def make(self) -> None:
         """Apply the changes."""
@@ -223,7 +216,7 @@ class PartitionChanges:
 
     def _differs(self, wanted: HivePartition, columns: list[tuple[str, str]]) -> bool:
         """Whether a partition must be updated; metastores store columns and classes per partition."""
-        old = self._found[wanted.values]
+        old = self._existing[wanted.values]
         if old is None:
             return False
         if old.location != wanted.location:
@@ -234,19 +227,19 @@ class PartitionChanges:
         return old.format is not None and replace(old.format, serde_parameters={}) != form
 
     def _change(self, one: HivePartition) -> Change:
-        name = self._said(one.values)
-        if one.values not in self._found:
+        name = self._partition_name(one.values)
+        if one.values not in self._existing:
             return Change(CREATE, name, "", one.location)
-        before = self._place(one.values)
+        before = self._location(one.values)
         if before != one.location:
             return Change(ALTER, name, before, one.location)
         return Change(ALTER, f"columns of {name}")
 
-    def _place(self, values: tuple[str, ...]) -> str:
-        old = self._found[values]
+    def _location(self, values: tuple[str, ...]) -> str:
+        old = self._existing[values]
         return "" if old is None else old.location
 
-    def _said(self, values: tuple[str, ...]) -> str:
+    def _partition_name(self, values: tuple[str, ...]) -> str:
         columns = self._table.partition_columns
         path = "/".join(f"{column.name}={value}" for column, value in zip(columns, values, strict=True))
         return f"partition {path} of {self._table.schema}.{self._table.name}"

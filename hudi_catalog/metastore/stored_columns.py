@@ -24,7 +24,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -130,15 +129,12 @@ def _is_text(kind: Any) -> bool:
 
 
 TRINO_RULES: Final = ReadingRules("Trino", "or read the table through `hudi-catalog serve trino`", _trino)
-
 HIVE_RULES: Final = ReadingRules("Hive", "or leave hoodie.catalog.hive.materialize at true", _hive)
-
 """With our storage handler."""
 
 HIVE_WITHOUT_HANDLER_RULES: Final = ReadingRules(
     "Hive", "or register the table with the storage handler (handler format)", _hive_alone
 )
-
 """When Hive itself opens and filters the files."""
 
 
@@ -164,10 +160,7 @@ def differing_names(snapshot: Snapshot, instant: str) -> list[str]:
     return [name for name in names if name not in same and (physical[name] is not None or name.lower() in stored)]
 
 
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
-
 _THREADS: Final = 16
-
 _MOST_KNOWN: Final = 1000
 
 

@@ -11,55 +11,30 @@ from table_format.config.option_values import choice, flag, key_value_lines, kno
 from table_format.errors import OptionError
 
 DATABASE = "hoodie.datasource.hive_sync.database"
-
 TABLE = "hoodie.datasource.hive_sync.table"
-
 OMIT_META_FIELDS = "hoodie.datasource.hive_sync.omit_metadata_fields"
-
 PARTITION_FIELDS = "hoodie.datasource.hive_sync.partition_fields"
-
 EXTRACTOR = "hoodie.datasource.hive_sync.partition_extractor_class"
-
 STRATEGY = "hoodie.datasource.hive_sync.table.strategy"
-
 SKIP_RO_SUFFIX = "hoodie.datasource.hive_sync.skip_ro_suffix"
-
 SNAPSHOT_NAME = "hoodie.meta.sync.sync_snapshot_with_table_name"
-
 TABLE_PROPERTIES = "hoodie.datasource.hive_sync.table_properties"
-
 SERDE_PROPERTIES = "hoodie.datasource.hive_sync.serde_properties"
-
 AS_DATASOURCE = "hoodie.datasource.hive_sync.sync_as_datasource"
-
 SCHEMA_PART = "hoodie.datasource.hive_sync.schema_string_length_thresh"
-
 COMMENTS = "hoodie.datasource.hive_sync.sync_comment"
-
 CREATE_DATABASE = "hoodie.datasource.hive_sync.auto_create_database"
-
 TIMESTAMPS = "hoodie.datasource.hive_sync.support_timestamp"
-
 CONDITIONAL = "hoodie.datasource.meta_sync.condition.sync"
-
 SPARK_VERSION = "hoodie.meta_sync.spark.version"
-
 FORMAT = "hoodie.catalog.sync.format"
-
 DROPPED = "hoodie.catalog.sync.partitions.dropped"
-
 SERVICE = "hoodie.catalog.hive.service"
-
 LOCATIONS = "hoodie.catalog.sync.locations"
-
 MANIFESTS = "hoodie.catalog.sync.manifests"
-
 RETENTION = "hoodie.catalog.sync.pins.retention"
-
 ENTRY_AGE = "hoodie.catalog.sync.entries.age"
-
 OPEN_TABLES = "hoodie.catalog.sync.tables.open"
-
 HUDI_NAME = "hoodie.catalog.sync.trino.hudi.name"
 
 SYNC_KEYS = (
@@ -70,23 +45,14 @@ SYNC_KEYS = (
 )
 
 HANDLER: Final = "handler"
-
 APACHE: Final = "apache"
-
 SYMLINK: Final = "symlink"
-
 FORMATS: Final = (HANDLER, APACHE, SYMLINK)
-
 ALL: Final = "ALL"
-
 READ_OPTIMIZED_ONLY: Final = "RO"
-
 REAL_TIME_ONLY: Final = "RT"
-
 STRATEGIES: Final = (ALL, READ_OPTIMIZED_ONLY, REAL_TIME_ONLY)
-
 REPAIR: Final = "repair"
-
 KEEP: Final = "keep"
 
 
@@ -190,7 +156,7 @@ class SyncOptions:
         entry_age: seconds for which an entry of the metastore is cached;
             `hoodie.catalog.sync.entries.age`.
         open_tables: most tables held open; `hoodie.catalog.sync.tables.open`.
-        hudi_name: name of the entry for Trino's own Hudi connector, where `{table}` stands for the entry's;
+        hudi_name: name of the entry for Trino's own Hudi connector, where `{table}` is the entry's;
             `hoodie.catalog.sync.trino.hudi.name`.
         hive: options of entries for Hive and Spark.
     """

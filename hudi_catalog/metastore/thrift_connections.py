@@ -23,11 +23,8 @@ from hudi_catalog.server.security import client_context
 from table_format.errors import MetastoreError, require
 
 _IDL: Final = os.path.join(os.path.dirname(__file__), "hive_metastore.thrift")
-
 _MOST_IDLE: Final = 8
-
 BROKEN: Final = (TTransportException, TProtocolException, OSError, EOFError)
-
 """Errors after which a connection is unusable."""
 
 hms: Any = thriftpy2.load(_IDL, "hudi_catalog_hive_metastore_thrift")
@@ -35,7 +32,6 @@ hms: Any = thriftpy2.load(_IDL, "hudi_catalog_hive_metastore_thrift")
 """The IDL's structs and exceptions, untyped in thriftpy2."""
 
 Connect = Callable[[str, int, ModuleType], Any]
-
 """Opens a connection: takes host, port and the IDL's module; returns a `TClient`."""
 
 
@@ -150,7 +146,6 @@ def close(client: Any) -> None:
 
 
 _LENGTH: Final = struct.Struct(">I")
-
 _UNSPECIFIED: Final = "Unspecified GSS failure"
 
 
@@ -222,9 +217,7 @@ def _sasl_error_text(error: Exception) -> str:
 _GSSAPI, _PLAIN = "GSSAPI", "PLAIN"
 
 _SERVICE: Final = "hive"
-
 _ANY_PASSWORD: Final = "x"  # noqa: S105  # PyHive's, for servers that check only the name
-
 _CHUNK: Final = 1 << 16
 
 _socket: Any = TSocket  # thriftpy2 is only partly typed

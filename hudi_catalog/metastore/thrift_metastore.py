@@ -111,11 +111,8 @@ _BATCH: Final = 200
 
 # only additions run concurrently; changes and deletions would wait for each other's locks
 _ADDED_AT_ONCE: Final = 4
-
 _READ_AT_ONCE: Final = 1000
-
 _ALL: Final = -1
-
 _NO_STATISTICS: Final = {"DO_NOT_UPDATE_STATS": "true"}
 
 
@@ -182,7 +179,7 @@ class ThriftMetastore:
         """Create a table or replace its definition.
 
         A metastore refuses some changes of column types, of the columns' order and of partition columns, to protect
-        Hive's own tables; the entry is then dropped and created anew without partitions, and is missing for a moment.
+        Hive's own tables; the entry is then dropped and recreated without partitions, and is missing for a moment.
         Partitions that a table keeps have columns of their own: put them again.
         """
         schema, name = table.schema.lower(), table.name.lower()

@@ -26,7 +26,6 @@ from hudi_catalog.metastore.stored_columns import StoredTypes
 from hudi_catalog.metastore.sync_options import SyncOptions
 
 HUDI_CONNECTOR: Final = "Trino's Hudi connector"
-
 HUDI_TARGET: Final = "hudi"
 
 

@@ -50,13 +50,10 @@ class NewestSnapshot(LatestSnapshot):
 
 
 SNAPSHOTS: Final = "__snapshots"
-
 """Suffix of the schemas of pinned snapshots."""
 
 _NAME_LENGTH: Final = 80
-
 _TRIES: Final = 10
-
 _CLEAN_SECONDS: Final = 10.0
 
 

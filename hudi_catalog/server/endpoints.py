@@ -41,7 +41,7 @@ class Endpoint:
         port: its port.
         encrypted: whether connections use TLS.
         authenticated: whether clients have to authenticate.
-        exposure: what an unauthenticated client can do; completes "whoever reaches it ...".
+        exposure: what an unauthenticated client can do; completes "whoever reaches it …".
         remedy: flags or options that secure it.
     """
 

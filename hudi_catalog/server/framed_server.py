@@ -33,7 +33,6 @@ _TLS_HANDSHAKE_SECONDS = 15
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
 # No more requests are read from a client whose unread replies exceed this fraction (1/n) of all buffered bytes.
 _CONNECTION_FRACTION = 4
-
 Dispatch = Callable[[bytes], Sequence[bytes | memoryview] | None]
 Refuse = Callable[[bytes, str], bytes | None]
 LateReply = Callable[[bytes, HudiError], Sequence[bytes | memoryview] | None]
@@ -100,7 +99,7 @@ class FramedServer:
         port: 0 for any free one.
         tls: for encrypted connections; None for plain ones.
         refuse: makes the reply to a request that is refused or failed, from the first bytes of the request and a
-            message; None where no reply is possible.
+            message; None if no reply is possible.
         late_reply: makes the reply to a request whose table's storage does not respond; `refuse` when None.
 
     Attributes:
@@ -118,7 +117,7 @@ class FramedServer:
         refuse: Refuse | None = None,
         late_reply: LateReply | None = None,
     ) -> None:
-        self._given_up = late_reply
+        self._late_reply = late_reply
         self._dispatch = dispatch
         self._options = options or ServiceOptions()
         self._address = (host, port)
@@ -338,8 +337,8 @@ class FramedServer:
             return await asyncio.wrap_future(self.workers.submit(lambda: self._reply(frame)))
         except LateTableError as error:
             counts.refused += 1
-            if self._given_up is not None:
-                return self._given_up(frame, error)
+            if self._late_reply is not None:
+                return self._late_reply(frame, error)
             refused = self._refuse and self._refuse(frame[:_HEAD_BYTES], str(error))
             return [refused] if refused else None
         finally:

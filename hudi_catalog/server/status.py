@@ -33,7 +33,6 @@ _HEADERS = {
 }
 
 Check = Callable[[], None]
-
 """A readiness check: raises an exception on a problem. Runs in a thread, so it may block."""
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -90,6 +90,7 @@ class TableCache(abc.ABC):
         self._options = options or ServiceOptions()
         self._table_options = dict(table_options or {})
         self._cached: LruCache[str, CachedTable] = LruCache(self._options.open_tables)
+        self._listing = SingleFlight(self._list)
 
     def __len__(self) -> int:
         """Number of open tables."""
@@ -129,6 +130,10 @@ class TableCache(abc.ABC):
     def _folders(self) -> set[str]:
         """Folders of the known tables."""
         return {cached.table.client.storage.base for _, cached in self._cached.items()}
+
+    def _list(self) -> dict[str, list[TableEntry]]:
+        """Tables by name, for a subclass whose names are those of the warehouse's catalog."""
+        return {}
 
     @abc.abstractmethod
     def _folder(self, name: str) -> str:
@@ -261,23 +266,7 @@ def _pin(timeline: Timeline, instant: str) -> str:
 
 
 class WarehouseTables(TableCache):
-    """Open tables of a warehouse, by their names in its catalog.
-
-    Args:
-        warehouse: catalog of the tables.
-        options: sizes and lifetimes of the caches.
-        table_options: options for `Table.open`, by key.
-    """
-
-    def __init__(
-        self,
-        warehouse: Catalog,
-        options: ServiceOptions | None = None,
-        *,
-        table_options: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(warehouse, options, table_options=table_options)
-        self._listing = SingleFlight(self._list)
+    """Open tables of a warehouse, by their names in its catalog."""
 
     @property
     def uri(self) -> str:

@@ -207,7 +207,7 @@ def _methods_of(service: ModuleType) -> Any:
 def _read_head(frame: bytes) -> tuple[int, str, int, int]:
     """Type, name and sequence number of a message, and the offset of its struct."""
     if len(frame) < _HEAD.size:
-        raise MessageError(f"a frame of {len(frame)} bytes is no message", PROTOCOL_ERROR)
+        raise MessageError(f"a frame of {len(frame)} bytes is not a message", PROTOCOL_ERROR)
     version, size = _HEAD.unpack_from(frame)
     if version & 0xFFFFFF00 != _VERSION:
         reason = _OTHER_PROTOCOLS.get(frame[:1], "no strict binary protocol")

@@ -24,7 +24,6 @@ _BOOL, _BYTE, _DOUBLE, _I16, _I32, _I64 = 2, 3, 4, 6, 8, 10
 _STRING, _STRUCT, _MAP, _SET, _LIST, _BINARY = 11, 12, 13, 14, 15, 18
 _NUMBERS = {_BYTE: "b", _DOUBLE: "d", _I16: "h", _I32: "i", _I64: "q"}
 _WIDTHS = {_BOOL: 1, _BYTE: 1, _DOUBLE: 8, _I16: 2, _I32: 4, _I64: 8}
-
 _MIN_BYTES = {**_WIDTHS, _STRING: 4, _STRUCT: 1, _MAP: 6, _SET: 5, _LIST: 5}
 _COSTS = {_STRUCT: MAX_ELEMENTS // _MAX_STRUCTS}
 _NAMES = {

@@ -26,24 +26,21 @@ from table_format.errors import HudiError, ServiceError, TableNotFoundError
 _TOTALS = ("accepted", "refused", "requests", "failures", "bytes_in", "bytes_out")
 
 
-@dataclass(frozen=True)
-class WarehouseSettings:
-    """Settings of a service over a warehouse.
+@dataclass(frozen=True, kw_only=True)
+class ServiceSettings:
+    """Settings that all services have; those of each service add its own.
 
     Attributes:
-        warehouse: path or URI of the folder under which the tables lie.
         host: address to listen at.
         port: the service's port, 0 for any free one.
         http_port: the status page's port, 0 for any free one.
         http_host: address that the status page listens at.
-        options: by key: `hoodie.catalog.service.*`, the service's own, those of open tables, and of scans
-            `hoodie.catalog.scan.footer.limit`, `.threads` and `.unique.keys`.
+        options: values by key.
         secret: shared with other instances, and with clients where the service requires it; may be None.
         tls: the server's TLS files; None for unencrypted connections.
         query_log: path of the query log, `-` for standard output, None to keep the newest records in memory only.
     """
 
-    warehouse: str
     host: str = LOOPBACK
     port: int = 0
     http_port: int = 0
@@ -52,6 +49,20 @@ class WarehouseSettings:
     secret: Secret | None = None
     tls: TlsFiles | None = None
     query_log: str | None = None
+
+
+@dataclass(frozen=True)
+class WarehouseSettings(ServiceSettings):
+    """Settings of a service over a warehouse.
+
+    Its options are `hoodie.catalog.service.*`, the service's own, those of open tables, and of scans
+    `hoodie.catalog.scan.footer.limit`, `.threads` and `.unique.keys`.
+
+    Attributes:
+        warehouse: path or URI of the folder under which the tables lie.
+    """
+
+    warehouse: str
 
 
 class Handler(Protocol):

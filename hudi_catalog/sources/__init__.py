@@ -1,1 +1,1 @@
-"""Rows to write, in the forms in which people have them: Arrow-like data, and files."""
+"""Sources of rows to write: Arrow-like data and files."""

@@ -30,6 +30,8 @@ types = pa.types
 
 STDIN: Final = "-"
 _BLOCK: Final = 16 << 20
+_BEGINNING: Final = 1 << 10
+_OTHER_DELIMITERS: Final = ";|\t,"
 _UTC: Final = pa.timestamp("us", "UTC")
 _CLOCK: Final = pa.timestamp("us")
 _ENDINGS: Final = {
@@ -57,7 +59,7 @@ class _File:
         name: as the user wrote it.
         path: local path or URI.
         format: one of `FORMATS`.
-        columns: of the table that is written to; None where there are none yet.
+        columns: the columns of the table to write to; None if it has none yet.
     """
 
     name: str
@@ -67,17 +69,19 @@ class _File:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
-        """The columns, and the record batches, which can be read inside the `with` statement."""
+        """The columns and the record batches; these are readable inside the `with` statement."""
         try:
             with _stream(self.path) as stream:
                 yield _READERS[self.format](self, stream)
         except FileNotFoundError as error:
             raise MissingFileError(f"{self.name}: there is no such file") from error
+        except UnicodeDecodeError as error:
+            raise self.not_utf8() from error
         except pa.ArrowInvalid as error:
             raise self._unreadable(str(error)) from error
 
     def rows(self) -> RowStream:
-        """The file's rows; only the beginning is read here."""
+        """The file's rows; only the beginning is read at once."""
         with self.open() as (schema, _):
             pass
 
@@ -88,10 +92,10 @@ class _File:
         return RowStream(schema, lambda: arrow.RecordBatchReader.from_batches(schema, read()), repeatable=True)
 
     def type_of(self, name: str) -> pa.DataType | None:
-        """The type that a column has in the table; None where the table has none of that name.
+        """The type that a column has in the table; None if the table has no such column.
 
         Raises:
-            SchemaError: it is a type that text files cannot hold.
+            SchemaError: text files cannot hold the type.
         """
         index = -1 if self.columns is None else self.columns.get_field_index(name)
         if self.columns is None or index < 0:
@@ -106,11 +110,28 @@ class _File:
 
     def _unreadable(self, reason: str) -> Exception:
         if self.format in ("parquet", "arrow"):
-            return CorruptFileError(self.name, 0, f"this is no {self.format} file that pyarrow reads: {reason}")
+            return CorruptFileError(
+                self.name, 0, f"not a file of the format {self.format} that pyarrow reads: {reason}"
+            )
+        hint = ""
+        if self.format == "json" and self._starts_with(b"["):
+            hint = ". The file is an array; JSON lines have one object per line; jq -c '.[]' converts it"
+        elif "onversion error" in reason or "changed from" in reason:
+            hint = (
+                f". The types of new columns come from the first {_BLOCK >> 20} MiB; if those mislead, create the "
+                "table first: hudi-catalog create PATH --key id --schema 'id bigint, name string'"
+            )
+        return RecordError(f"{self.name}: {reason}{hint}")
+
+    def not_utf8(self) -> RecordError:
+        """The error for a text file in another encoding."""
         return RecordError(
-            f"{self.name}: {reason}. The types of new columns come from the first {_BLOCK >> 20} MiB; where those "
-            "mislead, make the table first: hudi-catalog create PATH --key id --schema 'id bigint, name string'"
+            f"{self.name}: the text is not UTF-8; convert it, such as by iconv -f latin1 -t utf-8, or use Parquet"
         )
+
+    def _starts_with(self, text: bytes) -> bool:
+        with _stream(self.path) as stream:
+            return bool(stream.read(_BEGINNING).lstrip().startswith(text))
 
 
 def file_rows(
@@ -120,20 +141,20 @@ def file_rows(
     *,
     time_zone: str | None = None,
 ) -> RowStream:
-    """The rows of some files, whose columns may differ: absent ones are null.
+    """The rows of some files, whose columns may differ: missing ones are null.
 
     Args:
         paths: local paths, URIs, and `-` for standard input, which is copied to a temporary file first.
         file_format: one of `FORMATS`; None to go by each file's ending, or by the first bytes of standard input.
-        columns: of the table that is written to; columns of CSV and JSON take these types.
+        columns: the columns of the table to write to; columns of CSV and JSON get these types.
         time_zone: of timestamps that have none.
 
     Raises:
         MissingFileError: there is no such file.
         CorruptFileError: a Parquet or Arrow file that cannot be read.
-        RecordError: a value or line that does not fit into the columns; the message names the file.
-        OptionError: the format is neither given nor to be seen.
-        SchemaError: columns that do not go together, or that the format cannot hold.
+        RecordError: a value or line that does not fit the columns; the message names the file.
+        OptionError: the format is neither given nor recognized.
+        SchemaError: columns that contradict each other, or that the format cannot hold.
     """
     if not paths:
         raise ArgumentError("there are no files to read rows from")
@@ -168,7 +189,7 @@ def _file(path: str, file_format: str | None, columns: pa.Schema | None) -> _Fil
     first = copy.read(16)
     known = _MAGIC.get(first[:4]) or ("json" if first.lstrip()[:1] == b"{" else None)
     if file_format is None and known is None:
-        raise OptionError(f"standard input: nothing tells its format; give --format, one of {', '.join(FORMATS)}")
+        raise OptionError(f"standard input: unknown format; give --format, one of {', '.join(FORMATS)}")
     return _File("standard input", copy.name, file_format or str(known), columns)
 
 
@@ -177,7 +198,7 @@ def _format_of(path: str) -> str:
     if ending in _COMPRESSIONS:
         ending = stem.rpartition(".")[2]
     if ending not in _ENDINGS:
-        raise OptionError(f"{path}: its ending names no format; give --format, one of {', '.join(FORMATS)}")
+        raise OptionError(f"{path}: its ending is not that of a format; give --format, one of {', '.join(FORMATS)}")
     return _ENDINGS[ending]
 
 
@@ -218,20 +239,40 @@ def _csv(file: _File, stream: Any, *, delimiter: str = ",") -> tuple[pa.Schema, 
             source,
             pa.csv.ReadOptions(block_size=_BLOCK),
             pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-            # as DuckDB has it: nothing at all is null, "" an empty text
+            # as in DuckDB: an empty field is null, "" is an empty string
             pa.csv.ConvertOptions(
                 column_types=hints, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
             ),
         )
 
+    if _is_empty(stream) and file.columns is not None:
+        return file.columns, iter(())
     with _stream(file.path) as beginning, reader(beginning, {}) as guess:
+        _check_csv(file, guess.schema)
         hints = {field.name: _csv_type(file.type_of(field.name), field.type) for field in guess.schema}
     batches = reader(stream, hints)
     return batches.schema, iter(batches)
 
 
+def _is_empty(stream: Any) -> bool:
+    return bool(stream.seekable() and stream.size() == 0)
+
+
+def _check_csv(file: _File, schema: pa.Schema) -> None:
+    """Refuse a file in another encoding than UTF-8, or with another delimiter than its format's."""
+    if any(types.is_binary(field.type) for field in schema):
+        raise file.not_utf8()
+    name = schema.names[0]
+    delimiter = next((each for each in _OTHER_DELIMITERS if each in name), None)
+    if len(schema.names) == 1 and delimiter is not None:
+        raise RecordError(
+            f"{file.name}: the only column is {name!r}: its values seem to be separated by {delimiter!r}; give a file "
+            "with commas (csv), or with tabs (tsv, or --format tsv)"
+        )
+
+
 def _csv_type(target: pa.DataType | None, guess: pa.DataType) -> pa.DataType:
-    """The type in which a column is read, by that in the table and that which its first values seem to have."""
+    """The type in which to read a column, given its type in the table and the type guessed from its first values."""
     if types.is_null(guess):
         return target or pa.string()
     if types.is_timestamp(guess) or (target is not None and types.is_timestamp(target)):
@@ -245,12 +286,12 @@ def _json(file: _File, stream: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]
         options = pa.json.ParseOptions(explicit_schema=columns, newlines_in_values=False)
         return pa.json.open_json(source, pa.json.ReadOptions(block_size=_BLOCK), options)
 
-    if stream.seekable() and stream.size() == 0 and file.columns is not None:
+    if _is_empty(stream) and file.columns is not None:
         return file.columns, iter(())
     with _stream(file.path) as beginning, reader(beginning, None) as guess:
         guessed = guess.schema
     targets = {field.name: file.type_of(field.name) for field in guessed}
-    # pyarrow takes some texts for timestamps, and drops their zones: they stay texts at first
+    # pyarrow parses some strings as timestamps and drops their zones, so they are read as strings first
     texts = [field.name for field in guessed if _may_be_time(targets[field.name], field.type)]
     columns = [
         pa.field(field.name, pa.string() if field.name in texts else targets[field.name] or _json_type(field.type))
@@ -281,7 +322,7 @@ def _json_type(guess: pa.DataType) -> pa.DataType:
 
 
 def _time_type(texts: Any, target: pa.DataType | None) -> Any:
-    """What texts are: dates, instants, timestamps without a zone, or texts after all."""
+    """What the strings are: dates, instants, timestamps without a zone, or plain strings."""
     if target is not None and types.is_date(target):
         return target
     for kind in (*(() if target is not None else (pa.date32(),)), _UTC, _CLOCK):

@@ -9,16 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute
 
 from catalog.scan import Scan
 from hudi_catalog.sources.types import decoded, narrowed, zoned
 from table_format.errors import ArgumentError, HudiError, SchemaError
 from table_format.schema.evolution import conform, merge_schemas
-from table_format.storage import Storage
-from table_writer.execution.sources import ArrowRows
 
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 arrow: Any = pa
 
 _TAKEN: Final = (
@@ -41,7 +37,7 @@ class RowStream:
 
     Attributes:
         schema: their columns.
-        open: a reader of all rows.
+        open: returns a reader of all rows.
         repeatable: whether `open` may be called more than once.
     """
 
@@ -51,36 +47,24 @@ class RowStream:
 
     @property
     def stream(self) -> Any:
-        """The form in which `table_writer` takes them: a reader, or what opens one anew each time."""
+        """The rows as `table_writer` takes them: a reader, or a function that opens a new one each time."""
         return self.open if self.repeatable else self.open()
 
 
-class RowsOfTable(ArrowRows):
-    """Rows of a write that are a scan's of some table, maybe of the one that is written."""
-
-    def __init__(self, scan: Scan, rows: RowStream) -> None:
-        super().__init__(rows.stream, memory=0)  # a scan is read anew rather than put aside
-        self._uri = scan.snapshot.client.storage.uri
-
-    def reads_table(self, storage: Storage, name: str) -> bool:  # noqa: ARG002  # a place says more than a name
-        """Whether that table is the one that is scanned, at a state that is older when the write is done again."""
-        return self._uri == storage.uri
-
-
 def arrow_rows(rows: Any, columns: pa.Schema | None = None, *, time_zone: str | None = None) -> RowStream:
-    """Arrow-like data as batches, none of which is read here but the first of a generator.
+    """Arrow-like data as batches; nothing is read at once but the first batch of a generator.
 
-    Whole numbers of Python and pandas are 64 bits wide only because those have no others, and pandas makes fractions of
-    them beside a missing value: they take the type that the table's column has, where that loses nothing.
+    Python and pandas only have 64-bit integers, and pandas turns integers with missing values into floats: such columns
+    take the type of the table's column if no value is lost.
 
     Args:
-        rows: what has `__arrow_c_stream__` or `__arrow_c_array__`, a `Scan`, a `pyarrow.dataset.Dataset`, a dict of
-            columns, a list of dicts, or an iterable of any of these.
-        columns: of the table that is written to; None where there are none yet.
+        rows: an object with `__arrow_c_stream__` or `__arrow_c_array__`, a `Scan`, a `pyarrow.dataset.Dataset`, a dict
+            of columns, a list of dicts, or an iterable of any of these.
+        columns: the columns of the table to write to; None if it has none yet.
         time_zone: of timestamps that have none.
 
     Raises:
-        ArgumentError: data of another kind; the message says how it becomes Arrow's.
+        ArgumentError: data of another kind; the message says how to convert it.
         SchemaError: a column that Arrow cannot hold, or a timestamp without a time zone where none is given.
     """
     stream = _opened(rows, columns, time_zone)
@@ -88,7 +72,7 @@ def arrow_rows(rows: Any, columns: pa.Schema | None = None, *, time_zone: str | 
 
 
 def zoned_rows(rows: RowStream, columns: pa.Schema | None, time_zone: str | None) -> RowStream:
-    """Rows whose timestamps all have a time zone, but for columns that have none in the table either."""
+    """Rows whose timestamps have a time zone, except in columns that have none in the table either."""
     return _changed(rows, *zoned(rows.schema, columns, time_zone))
 
 
@@ -105,15 +89,15 @@ def _changed(
 
 
 def rows_of_table(table: pa.Table) -> RowStream:
-    """Rows that lie in memory."""
+    """Rows in memory."""
     return RowStream(table.schema, table.to_reader, repeatable=True)
 
 
 def imported(read: Callable[[Any], Any], rows: Any) -> Any:
-    """What pyarrow reads from an object of another library.
+    """Let pyarrow read an object of another library.
 
     Raises:
-        ArgumentError: the object is no table; the message says how it becomes one.
+        ArgumentError: the object is not a table; the message says how to convert it.
         SchemaError: pyarrow cannot read it.
     """
     try:
@@ -121,7 +105,7 @@ def imported(read: Callable[[Any], Any], rows: Any) -> Any:
     except (pa.ArrowException, ValueError, TypeError) as error:
         if _kind(rows) in _REMEDIES:
             raise _refused(rows) from error
-        raise SchemaError(f"these rows ({_kind(rows)}) are no columns that Arrow can hold: {error}") from error
+        raise SchemaError(f"these rows ({_kind(rows)}) are not columns that Arrow can hold: {error}") from error
 
 
 def _opened(rows: Any, columns: pa.Schema | None, time_zone: str | None) -> RowStream:  # noqa: PLR0911  a line a kind
@@ -159,7 +143,7 @@ def _of_stream(rows: Any) -> RowStream:
 
 def _pandas_table(frame: Any, columns: pa.Schema | None) -> pa.Table:
     if any(name is not None for name in frame.index.names):
-        frame = frame.reset_index()  # a named index is a column to its owner; the others only count
+        frame = frame.reset_index()  # a named index is meant as a column; unnamed ones are row numbers
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
     except (pa.ArrowException, ValueError, TypeError) as error:
@@ -190,7 +174,7 @@ def _no_rows(columns: pa.Schema | None) -> pa.Table:
 
 
 def _of_chunks(rows: Iterable[Any], columns: pa.Schema | None, time_zone: str | None) -> RowStream:
-    """An iterable of Arrow-like chunks, each of them read when the one before it is written."""
+    """An iterable of Arrow-like chunks, each read when the previous one is written."""
     iterator = iter(rows)
     first = next(iterator, None)
     if first is None:
@@ -215,7 +199,7 @@ def _of_chunks(rows: Iterable[Any], columns: pa.Schema | None, time_zone: str | 
 
 
 def _types_of_table(schema: pa.Schema, columns: pa.Schema) -> pa.Schema:
-    """The columns of the first chunk in the types that they have in the table once it is written."""
+    """The columns of the first chunk in the types that they will have in the table."""
     merged = merge_schemas(columns, schema)
     return pa.schema([merged.field(name) if name in merged.names else schema.field(name) for name in schema.names])
 

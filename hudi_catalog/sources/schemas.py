@@ -39,8 +39,8 @@ def arrow_schema(source: Any, *, time_zone: str | None = None) -> pa.Schema:
     """Columns for a new table.
 
     Args:
-        source: a pyarrow schema, what has `__arrow_c_schema__`, text as Spark's DDL has it, or rows as `arrow_rows`
-            takes them.
+        source: a pyarrow schema, an object with `__arrow_c_schema__`, text like Spark's DDL, or rows as for
+            `arrow_rows`.
         time_zone: of timestamps that have none.
 
     Raises:
@@ -69,7 +69,7 @@ def schema_of_text(text: str) -> pa.Schema:
     Types are those of Spark SQL; `timestamp` is an instant.
 
     Raises:
-        SchemaError: the text names no columns, or a type that there is not.
+        SchemaError: the text has no columns, or an unknown type.
     """
     return pa.schema([_field(part, text) for part in _split(text)])
 
@@ -77,7 +77,7 @@ def schema_of_text(text: str) -> pa.Schema:
 def _field(part: str, text: str) -> pa.Field[Any]:
     match = _COLUMN.fullmatch(part)
     if match is None:
-        raise SchemaError(f"columns {text!r}: {part.strip()!r} is no column; write name and type, such as id bigint")
+        raise SchemaError(f"columns {text!r}: {part.strip()!r} is not a column; write name and type, such as id bigint")
     return pa.field(match["quoted"] or match["name"], _type(match["type"], text))
 
 
@@ -105,7 +105,7 @@ def _type(name: str, text: str) -> pa.DataType:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between commas that stand in no brackets."""
+    """Split at commas outside of brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter in "<(") - (letter in ">)")

@@ -1,4 +1,4 @@
-"""Types of rows beside those of the table: numbers that are wider than they need be, timestamps without a time zone."""
+"""Adapting the types of rows to those of the table: numbers wider than needed, timestamps without a time zone."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 
 from table_format.errors import OptionError, SchemaError
 
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 arrow: Any = pa
 types = pa.types
 
@@ -18,12 +17,12 @@ _UTC_MICROS: Final = pa.timestamp("us", "UTC")
 
 
 def narrowed(table: pa.Table, columns: pa.Schema | None, *, fractions: bool = True) -> pa.Table:
-    """Rows without numbers that are wider than the table's, where their values fit.
+    """Cast numbers that are wider than the table's, if the values fit.
 
     Args:
         table: rows of a source that has only one width of numbers.
-        columns: of the table that is written to.
-        fractions: whether the source has no other fractions than those of 64 bits, which are rounded to 32 then.
+        columns: the columns of the table to write to.
+        fractions: whether the source has only 64-bit floats, which may then be rounded to 32 bits.
     """
     for position, field in enumerate(table.schema):
         index = -1 if columns is None else columns.get_field_index(field.name)
@@ -38,7 +37,7 @@ def narrowed(table: pa.Table, columns: pa.Schema | None, *, fractions: bool = Tr
 
 
 def _cast(column: Any, target: pa.DataType) -> Any:
-    """The column in another type, None where a value does not fit."""
+    """The column cast to another type; None if a value does not fit."""
     try:
         return column.cast(target)
     except pa.ArrowException:
@@ -46,7 +45,7 @@ def _cast(column: Any, target: pa.DataType) -> Any:
 
 
 def _is_wider(kind: Any, target: Any, *, fractions: bool) -> bool:
-    """Whether a type differs from another one by the width of its numbers alone."""
+    """Whether a type differs from another one only by wider numbers."""
     if types.is_integer(target) and kind in (pa.int64(), pa.float64()):
         return True
     if target == pa.float32() and kind == pa.float64():
@@ -68,10 +67,10 @@ def _members(kind: Any) -> dict[str, pa.DataType]:
 
 
 def decoded(schema: pa.Schema) -> tuple[pa.Schema, Callable[[pa.RecordBatch], pa.RecordBatch] | None]:
-    """How dictionaries of text views, as the categories of Polars are, become texts: Arrow itself decodes none of them.
+    """Decode dictionaries of string views (Polars categoricals) to strings, which Arrow itself cannot.
 
     Returns:
-        The schema afterwards, and what changes a batch; None where nothing is to be changed.
+        The resulting schema, and a function that converts a batch; None if there is nothing to convert.
     """
     names = [field.name for field in schema if _is_dictionary_of_views(field.type)]
     if not names:
@@ -95,18 +94,18 @@ def _is_dictionary_of_views(kind: pa.DataType) -> bool:
 def zoned(
     schema: pa.Schema, columns: pa.Schema | None, time_zone: str | None
 ) -> tuple[pa.Schema, Callable[[pa.RecordBatch], pa.RecordBatch] | None]:
-    """How timestamps without a time zone become instants.
+    """Convert timestamps without a time zone to instants.
 
     Args:
         schema: of the rows.
-        columns: of the table that is written to; where these have no time zone either, nothing is done.
+        columns: the columns of the table to write to; those without a time zone are left alone.
         time_zone: of the rows' clock times.
 
     Returns:
-        The schema afterwards, and what changes a batch; None where nothing is to be changed.
+        The resulting schema, and a function that converts a batch; None if there is nothing to convert.
 
     Raises:
-        SchemaError: there is such a timestamp, and no time zone to take it in, or it lies inside another column.
+        SchemaError: there is such a timestamp, but no time zone is given, or it is nested in another column.
         OptionError: there is no such time zone.
     """
     positions = []
@@ -145,9 +144,7 @@ def _check_zone(time_zone: str) -> None:
     try:
         pc.assume_timezone(pa.array([0], pa.timestamp("us")), time_zone)
     except (pa.ArrowException, ValueError) as error:
-        raise OptionError(
-            f"time zone {time_zone!r}: there is none of this name; write UTC or one as Europe/Vienna"
-        ) from error
+        raise OptionError(f"time zone {time_zone!r}: unknown; write UTC, or a name such as Europe/Vienna") from error
 
 
 def _has_clock_times_in(columns: pa.Schema, name: str) -> bool:
@@ -175,6 +172,5 @@ def _remedy(field: pa.Field[Any]) -> str:
         )
     return (
         f"column {field.name!r} holds timestamps without a time zone, and Hudi tables hold instants: open or create "
-        "the table with time_zone='UTC' or another one (--time-zone of the command line), and they are taken in that "
-        "zone"
+        "the table with the zone of these times, such as time_zone='UTC' (--time-zone of the command line)"
     )

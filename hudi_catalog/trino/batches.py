@@ -18,21 +18,19 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 
 from catalog.concurrency.caches import LruCache
 from catalog.planner import Plan
 from catalog.slices.file_slice import FileSlice
-from catalog.snapshots.snapshot import IndexedColumn, Snapshot
+from catalog.snapshots.snapshot import Snapshot
 from catalog.splits.splitter import SplitRules, Splitter
+from catalog.statistics.indexed_column import IndexedColumn
 from hudi_catalog.trino.split_id import Purpose, SplitCodec, TrinoSplit
 from table_format.base_file.footer import footer
-from table_format.codecs.arrow_numpy import from_numpy, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, nulls, to_numpy
 from table_format.errors import ServiceError, SplitError
 from table_format.meta_columns import RECORD_KEY
-
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
-nulls: Any = pa.nulls  # its stubs take one type at a time
 
 _CACHED_SCANS = 256
 _ALL_GROUPS = -1

@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hudi_catalog.trino.types import BlockKind, Form, ServedColumn
 from pushdown.expression import HudiExpression, Op, Predicate, Unknown, all_of, any_of
 from table_format.codecs.arrow_numpy import Mask, from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import ServiceError
-
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 _EPOCH = dt.date(1970, 1, 1)
 _MAX_TUPLES = 1_000
@@ -92,7 +90,7 @@ def key_filter(keys: pa.Table, columns: Sequence[ServedColumn]) -> HudiExpressio
 
 
 def _literals(values: pa.ChunkedArray[Any], column: ServedColumn) -> list[Any] | None:
-    """The values as literals for the table's column; None where its values are served converted."""
+    """The values as literals for the table's column; None if its values are served converted."""
     if column.form is not Form.PLAIN or column.block is BlockKind.DOUBLE:
         return None
     literals: list[Any] = values.to_pylist()

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from catalog.rows.json_rows import list_items
 from hudi_catalog.trino.types import BlockKind
 from table_format.codecs.arrow_numpy import to_numpy, valid_mask
 
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 types = pa.types
 
 Bytes = memoryview

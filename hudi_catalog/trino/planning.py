@@ -30,8 +30,8 @@ from pushdown.expression import Constant, all_of
 from table_format.errors import SchemaError
 
 
-class SplitPlanner:
-    """Plans scans at the newest snapshot, and returns their splits in batches.
+class _Planner:
+    """Plans the scans that Trino asks for, and returns their splits in batches.
 
     Args:
         tables: of the warehouse.
@@ -49,6 +49,53 @@ class SplitPlanner:
         self._options = options
         self._batches = batches
         self._log = log
+
+    def _first(self, request: _Request, snapshot: Callable[[], Snapshot], **logged: Any) -> tuple[str, SplitBatch]:
+        """Plan a scan and log it; returns the scan's id and its first batch.
+
+        Args:
+            request: for the first batch.
+            snapshot: returns the snapshot to be planned.
+            logged: further fields of the log line.
+        """
+        begin = time.perf_counter()
+        scan = request.plan(snapshot())
+        self._log.planned(
+            "trino",
+            str(request.named.requested),
+            scan.plan,
+            received=domain_text(request.constraint),
+            seconds=time.perf_counter() - begin,
+            scan=scan.template.scan,
+            **logged,
+        )
+        return scan.template.scan, self._batches.first(scan, request.limit)
+
+    def _next(self, request: _Request, token: bytes) -> SplitBatch:
+        """The batch that a token continues; a scan whose plan is gone is planned again at its snapshot."""
+        name = request.named.name
+        return self._batches.next(token, name, lambda pin: request.plan(self._tables.at(name, pin)), request.limit)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A request for a batch of splits.
+
+    Attributes:
+        named: the table.
+        plan: plans the scan at a snapshot.
+        constraint: TupleDomain of the filter.
+        limit: greatest number of splits.
+    """
+
+    named: NamedTable
+    plan: Callable[[Snapshot], PlannedScan]
+    constraint: Any
+    limit: int
+
+
+class SplitPlanner(_Planner):
+    """Plans scans at the newest snapshot."""
 
     def splits(
         self,
@@ -74,24 +121,12 @@ class SplitPlanner:
             OptionError: the scan's snapshot no longer exists.
         """
         named = self._names.require(requested)
-
-        def replanned(pin: str) -> PlannedScan:
-            return self._scan(named, self._tables.at(named.name, pin), desired, constraint)
-
+        request = _Request(named, lambda snapshot: self._scan(named, snapshot, desired, constraint), constraint, limit)
         if token is not None:
-            return self._batches.next(token, named.name, replanned, limit)
-        begin = time.perf_counter()
-        scan = self._scan(named, self._names.snapshot(named), desired, constraint)
-        self._log.planned(
-            "trino",
-            str(requested),
-            scan.plan,
-            received=domain_text(constraint),
-            seconds=time.perf_counter() - begin,
-            scan=scan.template.scan,
-            columns=None if desired is None else sorted(desired),
-        )
-        return self._batches.first(scan, limit)
+            return self._next(request, token)
+        columns = None if desired is None else sorted(desired)
+        _, batch = self._first(request, lambda: self._names.snapshot(named), columns=columns)
+        return batch
 
     def _scan(
         self, named: NamedTable, snapshot: Snapshot, desired: Sequence[str] | None, constraint: Any
@@ -112,25 +147,13 @@ def template_of(table: str, snapshot: Snapshot, constraint: Any) -> TrinoSplit:
 _TRACKED_LOOKUPS = 10_000  # look-ups in progress that are tracked
 
 
-class IndexPlanner:
-    """Plans index look-ups, and returns their splits in batches.
-
-    Args:
-        tables: of the warehouse.
-        names: finds tables by their names in Trino.
-        options: of the service.
-        batches: divides plans into batches of splits.
-        log: of planned look-ups.
-    """
+class IndexPlanner(_Planner):
+    """Plans index look-ups; those of one query share a snapshot. Each planner's `splits` names what its call sends."""
 
     def __init__(
         self, tables: WarehouseTables, names: TableNames, options: TrinoOptions, batches: SplitBatches, log: QueryLog
     ) -> None:
-        self._tables = tables
-        self._names = names
-        self._options = options
-        self._batches = batches
-        self._log = log
+        super().__init__(tables, names, options, batches, log)
         self._leases = SnapshotLeases(options.lease_idle, options.lease_most)
         self._lease_of: LruCache[str, Hashable] = LruCache(_TRACKED_LOOKUPS)
 
@@ -164,35 +187,23 @@ class IndexPlanner:
         """
         named = self._names.require(requested)
         lease = _lease_key(named, index_columns, output_columns, constraint)
-
-        def replanned(pin: str) -> PlannedScan:
-            return self._scan(named, self._tables.at(named.name, pin), index_columns, keys, constraint)
-
-        if token is not None:
-            batch = self._batches.next(token, named.name, replanned, limit)
-            self._leases.renew(lease)
-            return batch
-        begin = time.perf_counter()
-        scan = self._scan(
+        request = _Request(
             named,
-            self._leases.take(lease, lambda: self._names.snapshot(named)),
-            index_columns,
-            keys,
+            lambda snapshot: self._scan(named, snapshot, index_columns, keys, constraint),
             constraint,
+            limit,
         )
-        self._log.planned(
-            "trino",
-            str(requested),
-            scan.plan,
-            received=domain_text(constraint),
-            seconds=time.perf_counter() - begin,
-            scan=scan.template.scan,
-            columns=sorted(output_columns),
-            index=list(index_columns),
-            keys=keys.rowCount,
-        )
-        batch = self._batches.first(scan, limit)
-        self._lease_of.put(scan.template.scan, lease)
+        if token is not None:
+            batch = self._next(request, token)
+        else:
+            scan, batch = self._first(
+                request,
+                lambda: self._leases.take(lease, lambda: self._names.snapshot(named)),
+                columns=sorted(output_columns),
+                index=list(index_columns),
+                keys=keys.rowCount,
+            )
+            self._lease_of.put(scan, lease)
         self._leases.renew(lease)
         return batch
 

@@ -7,11 +7,11 @@ import hashlib
 import time
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from catalog.concurrency.caches import LruCache
@@ -31,8 +31,6 @@ from pushdown.expression import HudiExpression, all_of
 from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import Mask, from_numpy, one_chunk, to_numpy
 from table_format.errors import MissingFileError, ServiceError, SplitError
-
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 
 _FILTERS = 64
 _CURSOR_BYTES = 4 << 20  # estimate for undecoded pages of the file, beside the rows

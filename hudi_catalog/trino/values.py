@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from catalog.rows.json_rows import (
@@ -31,7 +31,6 @@ from hudi_catalog.trino.types import TYPE_PREFIX, BlockKind, Form, ServedColumn,
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
 from table_format.errors import HudiError, ServiceError
 
-pc: Any = pyarrow.compute  # the stubs know too few of the forms that its functions take
 types = pa.types
 
 _ARROW: Mapping[BlockKind, pa.DataType] = {

@@ -1,4 +1,4 @@
-"""Binding of a filter: columns are resolved, and literals brought to their types, without changing a result."""
+"""Binding of a filter to a schema: columns are resolved and literals converted to their types, exactly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 
 from pushdown.binding.cast_texts import is_canonical
 from pushdown.binding.coerce import Place, place, rounds_beside
@@ -23,7 +23,6 @@ from pushdown.spark_types import SPARK, Typed, spark_type
 from pushdown.temporal import zone_of
 from pushdown.walk import fold, rebuilt
 
-pc: Any = pyarrow.compute
 # Comparisons of a function with a list are made one by one.
 _MANY = 1_000
 # Integers from here on may share their 64-bit float with a neighbour.
@@ -36,8 +35,9 @@ def bind(
 ) -> HudiExpression:
     """Resolve columns and coerce literals.
 
-    The bound filter gives every row the same truth value as the filter did. Comparisons that a type decides alone
-    become constants for values and stay null for nulls; comparisons that engines decide differently become `Unknown`.
+    The bound filter gives every row the same truth value as the filter did. A comparison that has one result for all
+    values of the column's type becomes that result, and null for nulls; comparisons that engines decide differently
+    become `Unknown`.
 
     Args:
         expression: a filter, bound or not.
@@ -49,6 +49,10 @@ def bind(
         UnknownColumnError: a column that is not there, or is ambiguous.
         LiteralTypeError: a literal that cannot be compared with its column.
         ExpressionError: an unknown time zone.
+
+    >>> from pushdown import parse_sql
+    >>> bind(parse_sql("a < 1.5 AND b = 'x'"), pa.schema([("A", pa.int64()), ("b", pa.string())]))
+    A < 2 AND b = 'x'
     """
     zone_of(time_zone)
     resolved: dict[str, ResolvedColumn] = {}

@@ -1,7 +1,7 @@
 """Texts parsed as values of other types, as Spark's casts do in ANSI mode.
 
-Each reader returns the value, or raises ValueError for what Spark refuses, or `UnsureError` for a form that is left to
-Spark.
+Each reader returns the value, raises ValueError for what Spark refuses, and `UnsureError` for a form that Spark may
+accept and that is not parsed here.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def read_whole(text: str) -> int:
     """An integer, of any size."""
     stripped = text.strip(_BLANK + "\x7f")
     if not _WHOLE.match(stripped):
-        raise ValueError("it is no whole number")
+        raise ValueError("it is not a whole number")
     if len(stripped) > _MOST_EXPONENT:
         raise UnsureError("it is longer than any integer")
     return int(stripped)
@@ -66,7 +66,7 @@ def read_decimal(text: str) -> decimal.Decimal:
     stripped = text.strip(_BLANK)
     if not _NUMBER.match(stripped):
         if stripped.isascii():
-            raise ValueError("it is no number")
+            raise ValueError("it is not a number")
         raise UnsureError("it has other digits than 0 to 9")
     number = decimal.Decimal(stripped)
     if abs(number.adjusted()) > _MOST_EXPONENT:
@@ -93,7 +93,7 @@ def _float_of(text: str, read: object) -> float:
     if not _NUMBER.match(digits):
         if "x" in stripped.lower():
             raise UnsureError("it may be a hexadecimal number")
-        raise ValueError("it is no number")
+        raise ValueError("it is not a number")
     exponent = decimal.Decimal(digits).adjusted()
     if abs(exponent) > _MOST_EXPONENT:
         return float(digits)
@@ -134,14 +134,14 @@ def read_boolean(text: str) -> bool:
         return True
     if lowered in _FALSE:
         return False
-    raise ValueError("it is no truth value")
+    raise ValueError("it is not a truth value")
 
 
 def read_day(text: str) -> int:
     """A date, as days since 1970-01-01."""
     match = _DATE.match(text.strip(_BLANK + "\x7f"))
     if match is None:
-        raise ValueError("it is no date")
+        raise ValueError("it is not a date")
     year = int(match[1] + match[2])
     return _day(year, int(match[3] or 1), int(match[4] or 1))
 
@@ -196,11 +196,11 @@ def _moment(text: str) -> tuple[int, str | None]:
     if match is None:
         if _TIME_OF_TODAY.match(stripped):
             raise UnsureError("it is a time of the day on which it is read")
-        raise ValueError("it is no time")
+        raise ValueError("it is not a time")
     day = _day(int(match[1]), int(match[2] or 1), int(match[3] or 1))
     hour, minute, second = (int(match[at] or 0) for at in (4, 5, 6))
     if hour > 23 or minute > 59 or second > 59:
-        raise ValueError("it is no time of a day")
+        raise ValueError("it is not a time of a day")
     micros = int((match[7] or "").ljust(9, "0")[:6])
     return (day * DAY + hour * 3600 + minute * 60 + second) * _MICROS + micros, match[8]
 

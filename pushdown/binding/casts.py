@@ -1,4 +1,4 @@
-"""Columns cast to other types as Spark does in ANSI mode: values on which Spark fails are marked, not made null."""
+"""Casts of columns as Spark does in ANSI mode; values on which Spark fails are marked, not made null."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pushdown.binding import cast_texts
 from pushdown.kinds import Kind, domain_of, kind_of
 
-pc: Any = pyarrow.compute
 _MICROS_A_DAY = 86_400_000_000
 _NUMBERS = frozenset({Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL, Kind.BOOLEAN})
 _TIMES = frozenset({Kind.DATE, Kind.TIMESTAMP})
@@ -40,11 +39,11 @@ def cast_values(values: Any, target: pa.DataType, time_zone: str, *, lenient: bo
         values: the column, of one of Spark's types.
         target: the type wanted; `can_cast` accepts the pair.
         time_zone: the session's.
-        lenient: as try_cast does: what cannot be cast becomes null.
+        lenient: cast as try_cast does: what cannot be cast becomes null.
 
     Returns:
-        The column in the target type, null where a value has none; and where Spark stops with an error. With `lenient`
-        only texts of a form that is left to Spark are marked.
+        The column in the target type, null where a value cannot be cast; and a mask of the values at which Spark stops
+        with an error. With `lenient` it marks only texts that Spark may accept and that are not parsed here.
     """
     nothing = np.zeros(len(values), np.bool_)
     if values.type == target:
@@ -53,7 +52,7 @@ def cast_values(values: Any, target: pa.DataType, time_zone: str, *, lenient: bo
     if maker is None:
         raise ValueError(f"{values.type} is not cast to {target}")
     one = maker(values.type, target, time_zone)
-    # Few distinct values are the rule where a filter is worth a cast.
+    # Each distinct value is cast once: most columns that are compared with a cast have few.
     coded = values.dictionary_encode()
     distinct: list[Any] = []
     failed: list[bool] = []

@@ -1,7 +1,7 @@
-"""Calendars and clocks as whole numbers: days and seconds of any year, and the clock times of a time zone.
+"""Calendar and time zone arithmetic on whole numbers: days and seconds of any year.
 
-A clock time is counted in seconds as if its zone were UTC. Years before 1 and after 9999 are in the same calendar (ISO
-8601's, which engines use too), so nothing here is limited to Python's dates.
+A clock time is counted in seconds as if its zone were UTC. All years are of ISO 8601's calendar, as in engines, also
+those before 1 and after 9999, which Python's dates lack.
 """
 
 from __future__ import annotations

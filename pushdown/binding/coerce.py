@@ -1,7 +1,7 @@
-"""Literals placed among the values of a column's type.
+"""The place of a literal among the values of a column's type.
 
-A comparison with a literal that the type cannot hold is not an error and is not rounded: it becomes a comparison with
-the type's neighbouring values. ``a = 1.5`` on an integer column holds for no value, ``a < 1.5`` is ``a <= 1``, and
+A comparison with a literal that the type cannot hold is neither an error nor rounded: it becomes a comparison with a
+neighbouring value of the type. On a 32-bit integer column ``a = 1.5`` holds for no value, ``a < 1.5`` is ``a < 2``, and
 every value is below ``9999999999``. Where engines cast the *column* (a number against text), its order is lost and the
 comparison is unknown.
 """
@@ -174,7 +174,7 @@ def _in_numbers(literal: Any, type_: pa.DataType, column: str) -> Place:
     if isinstance(literal, str) and (
         not isinstance(number, int) or (pa.types.is_decimal(type_) and len(str(domain.last)) > _FLOAT_DIGITS)
     ):
-        # Engines cast the text to the column's type, or both to double, each with a rounding of its own.
+        # Engines cast the text to the column's type, or both to double, each with its own rounding.
         return Undecided(f"{column} is of type {type_} and is compared with the text {literal!r}")
     if isinstance(number, float):
         return float_in_numbers(number, domain, column)

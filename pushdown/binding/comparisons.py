@@ -1,4 +1,4 @@
-"""Comparisons of one column with places among its values, and of a text column's first characters, as bound predicates.
+"""Bound predicates from comparisons: of a column with places among its values, and of a text column's first characters.
 
 Texts are ordered by code points, and so are their prefixes: cutting a text never changes its order relative to a text
 that is not longer than the cut.
@@ -34,7 +34,7 @@ from pushdown.ordering import sorted_distinct
 
 _NAMES = frozenset({"prefix", "prefix16"})
 _RANGES = frozenset({Op.LT, Op.LE, Op.GT, Op.GE})
-# What Java puts for half of a character that was cut in two, or may put.
+# What Java may write in place of half a surrogate pair.
 _REPLACED = ("?", "\ufffd")
 
 

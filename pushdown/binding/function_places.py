@@ -1,8 +1,8 @@
-"""Literals placed among a column's values, when a function of the column is compared with them.
+"""The place of a literal among a column's values when a function of the column is compared with it.
 
 A monotonically increasing function over whole numbers maps ranges back to ranges: ``f(x) >= n`` is ``x >= least(n)``.
-Each function here is given by its `least`, which is exact; nested functions apply the rule again. Other functions are
-undecided.
+Each function here is defined by its `least`, which is exact; nested functions apply the rule again. Comparisons of
+other functions are undecided.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _steps(function: Function, type_: pa.DataType, time_zone: str) -> list[_Step
     for inner in reversed(list(function.chain())):
         make = _MAKERS.get(inner.name)
         step = None if make is None else make(type_, inner.arguments, zone_clocks(time_zone))
-        # Doubles are no whole numbers: nothing can be applied to them.
+        # Doubles are not whole numbers: nothing can be applied to them.
         if step is None or (steps and pa.types.is_float64(step.output)):
             return None
         steps.append(step)

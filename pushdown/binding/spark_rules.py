@@ -1,7 +1,7 @@
 """Comparisons bound as Spark evaluates them, with its casts of the column and of the literals.
 
-Where a cast keeps the order of values, the comparison becomes one of the column itself, which statistics can answer.
-Otherwise it becomes a `RowTest`, which only rows can answer: a text read as a number, for example.
+Where a cast keeps the order of values, the comparison becomes one of the column itself, which statistics can decide.
+Otherwise, as for a text that is compared as a number, it becomes a `RowTest`, which only rows decide.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class _Spark(Comparisons):
         return self._compared(op, value)
 
     def _resolved(self, value: Any) -> Any:
-        """A literal whose text stands for a value of another type, parsed."""
+        """Parse a literal whose text denotes a value of another type."""
         if not isinstance(value, Typed) or not isinstance(value.value, str) or pa.types.is_string(value.type):
             return value
         scalar = self._cast([value.value], pa.string(), value.type)[0]
@@ -356,7 +356,7 @@ class _Spark(Comparisons):
         return cast(target).of(function)
 
     def _places(self, values: Any, function: Function | None) -> list[Place] | None:
-        """Where values lie among the column's, through the function; None where it changes the order."""
+        """Where values lie among the column's, through the function; None if it changes the order."""
         kind = kind_of(values.type)
         if kind in _EXACT_KINDS or kind in {Kind.DATE, Kind.TIMESTAMP}:
             return self._through([Span(number, number) for number in numbers_of(values)], function)

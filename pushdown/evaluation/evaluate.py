@@ -1,8 +1,8 @@
-"""A bound filter over the statistics of all files at once: the truth values that their rows may have.
+"""Evaluation of a bound filter over the statistics of all files at once: the truth values that their rows may have.
 
-Every comparison is reduced to where a file's values may lie relative to the literal, and one table says what each
-operator yields there. Texts that start with a prefix lie "at" it, as do the members of an IN list; all else is below or
-above.
+A comparison is reduced to the regions in which a file's values may lie relative to the literal (below, at, above), and
+`TABLE` has the truth values of each operator there. Texts that start with a prefix lie "at" it, and so do the members
+of an IN list.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 
 from pushdown.errors import ExpressionError
 from pushdown.evaluation.statistics import Believed, ColumnStatistics, nothing_known
@@ -25,7 +25,6 @@ from pushdown.like import shape_of
 from pushdown.ordering import Comparable, Mask, comparable, greater, greater_equal, less, less_equal, mask_of
 from pushdown.walk import Logic, fold_logic
 
-pc: Any = pyarrow.compute
 _NULL_TESTS = frozenset({Op.IS_NULL, Op.NOT_NULL})
 
 
@@ -120,17 +119,23 @@ class Outcomes:
 def evaluate(expression: HudiExpression, statistics: Mapping[str, ColumnStatistics], count: int) -> Outcomes:
     """The truth values that rows of each file may have.
 
-    The outcomes hold for Spark's, Hive's and Trino's orders of NaN and zeros alike. A column without statistics, and
-    every statistic that is not to be believed, yields all outcomes.
+    The outcomes hold for Spark's, Hive's and Trino's orders of NaN and zeros alike. A column without sound statistics
+    (`ColumnStatistics.believed`) may have all outcomes.
 
     Args:
         expression: a bound filter.
-        statistics: the statistics of columns, by bound name, each over `count` files in the same order.
+        statistics: of columns by bound name, each with an entry for each of the `count` files, in the same order.
         count: how many files.
 
     Raises:
         ExpressionError: the filter is not bound.
-        ValueError: statistics for another number of files.
+        ValueError: statistics of another number of files.
+
+    >>> from pushdown import bind, parse_sql
+    >>> stats = ColumnStatistics(pa.array([0, 5]), pa.array([4, 9]), pa.array([0, 0]), pa.array([10, 10]))
+    >>> outcomes = evaluate(bind(parse_sql("a >= 5"), pa.schema([("a", pa.int64())])), {"a": stats}, 2)
+    >>> outcomes.can_true.tolist(), outcomes.only_true.tolist()
+    ([False, True], [False, True])
     """
     for name, stats in statistics.items():
         if len(stats) != count:
@@ -287,7 +292,7 @@ def _set_regions(values: Any, believed: Believed, column_type: pa.DataType) -> _
 
 
 def float_interval(value: float, column_type: pa.DataType) -> tuple[float, float, bool]:
-    """The least and greatest number that some engine takes for equal to the literal, and whether engines differ.
+    """The least and greatest number that some engine considers equal to the literal, and whether engines differ.
 
     A 32-bit column against a literal between its values is compared in 64 bits by Spark and in 32 bits by Trino.
     -0.0 and 0.0 are equal to most, different to Java's Double.compare.
@@ -304,7 +309,7 @@ def members_of(values: pa.Array[Any], column_type: pa.DataType) -> tuple[Compara
     """The members of an IN list, sorted, in the form of the bounds.
 
     Returns:
-        All members, and of them those that every engine takes for equal to the same value of the column.
+        All members, and of them those that every engine considers equal to the same value of the column.
     """
     if kind_of(column_type) is not Kind.FLOAT:
         members: Any = comparable(values, column_type)

@@ -55,7 +55,7 @@ def key_bindings(
         limit: with more combinations than this the fields count as not bound.
 
     Returns:
-        Each combination once, as Python values in the order of the fields (None where a field must be null). None when
+        Each combination once, as Python values in the order of the fields (None if a field must be null). None when
         some row could match with a value that is not among them. An empty list when the filter can't be true.
     """
     if not fields:
@@ -181,7 +181,7 @@ def _between(low: Predicate, high: Predicate, limit: int) -> list[Any] | None:
 
 
 def _float_forms(values: list[float], column_type: pa.DataType) -> list[float]:
-    """Every number that some engine takes for equal to one of the values: both zeros, the nearest 32-bit float."""
+    """Every number that some engine considers equal to one of the values: both zeros, the nearest 32-bit float."""
     forms: list[float] = []
     for value in values:
         number = value

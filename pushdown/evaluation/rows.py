@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pushdown.binding.bind import bind
@@ -23,7 +23,6 @@ from pushdown.ordering import mask_of
 from pushdown.spark_types import spark_type
 from pushdown.walk import Logic, fold_logic, leaves
 
-pc: Any = pyarrow.compute
 ARROW_COMPARISONS: dict[Op, str] = {
     Op.EQ: "equal",
     Op.LT: "less",
@@ -31,7 +30,7 @@ ARROW_COMPARISONS: dict[Op, str] = {
     Op.GT: "greater",
     Op.GE: "greater_equal",
 }
-"""What Arrow calls its functions for them; numpy calls its own the same."""
+"""Names of the functions in Arrow and in numpy."""
 
 
 def matches(expression: HudiExpression, table: pa.Table, *, case_sensitive: bool = False) -> pa.BooleanArray:
@@ -44,8 +43,12 @@ def matches(expression: HudiExpression, table: pa.Table, *, case_sensitive: bool
 
     Raises:
         InexactFilterError: a part of the filter is unknown, so the matching rows are not known.
-        RowCastError: a row hangs on a value that cannot be cast.
+        RowCastError: the result of a row depends on a value that cannot be cast.
         ExpressionError: the filter does not fit the table.
+
+    >>> from pushdown import parse_sql
+    >>> matches(parse_sql("a > 1.5"), pa.table({"a": [1, 2, None]})).to_pylist()
+    [False, True, None]
     """
     bound = bind(expression, table.schema, case_sensitive=case_sensitive)
     for leaf in leaves(bound):

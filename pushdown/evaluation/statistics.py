@@ -1,7 +1,7 @@
-"""What is known about a column in each file, and how much of it to believe.
+"""Column statistics by file, and the rules by which they are believed.
 
-A statistic may narrow a plan only when it is known to be sound; everything else counts as unknown. The rules, each for
-a way in which rows were lost in Apache Hudi:
+A statistic may narrow a plan only if it is known to be sound; everything else counts as unknown. Each rule is for a way
+in which rows were lost in Apache Hudi:
 
 * bounds that contradict each other or the counts, or are NaN: unknown;
 * ``[0.0, 0.0]`` on a floating-point column: unknown, for Parquet's Java writer leaves that where a chunk holds NaN;
@@ -18,13 +18,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pushdown.kinds import VARIABLE_WIDTH, Kind, kind_of
 from pushdown.ordering import Mask, comparable, less
-
-pc: Any = pyarrow.compute
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +61,13 @@ class ColumnStatistics:
         if self.lower.type != self.upper.type:
             raise ValueError(f"bounds of one column have different types: {self.lower.type} and {self.upper.type}")
 
+    @classmethod
+    def unknown(cls, kind: pa.DataType, count: int) -> ColumnStatistics:
+        """Statistics of `count` files in which nothing is known of a column of this type."""
+        nulls: Any = pa.nulls  # its stubs take one type at a time
+        bounds, counts = nulls(count, kind), nulls(count, pa.int64())
+        return cls(bounds, bounds, counts, counts, all_null_is_certain=True)
+
     def __len__(self) -> int:
         return len(self.lower)
 
@@ -93,10 +98,10 @@ class Believed:
     """Statistics that passed the rules, in comparable form; one entry a file.
 
     Attributes:
-        lower: the bounds; what stands where `no_lower` is true means nothing. None: there are no bounds at all.
-        upper: likewise.
-        no_lower: there is no lower bound.
-        no_upper: there is no upper bound.
+        lower: lower bounds, without meaning where `no_lower` is true; None if no file has a bound.
+        upper: upper bounds, likewise with `no_upper`.
+        no_lower: the lower bound is not known.
+        no_upper: the upper bound is not known.
         may_null: a row may be null.
         may_value: a row may have a value.
         may_nan: a row may be NaN; only for floating-point columns, else all false.

@@ -46,9 +46,9 @@ def translate_condition(
 
     Args:
         tree: the syntax tree.
-        source: its text, for the reasons of what is unknown.
+        source: its text, for the reason of an `Unknown`.
         dialect: decides LIKE's default escape character.
-        lists: literals of IN lists that were taken out of the text, by what stands for them.
+        lists: literals of IN lists that were removed from the text, by their placeholders.
     """
     return _Translator(source, dialect, lists).translate(tree)
 
@@ -65,7 +65,7 @@ def in_list(tree: exp.Condition, values: tuple[Any, ...], source: str, dialect: 
 
 
 def _evaluated_once(end: HudiExpression) -> HudiExpression:
-    """A comparison of BETWEEN, whose operand Spark evaluates apart: a cast to FLOAT is merged with no other cast."""
+    """A comparison of BETWEEN, whose operand Spark evaluates alone: a cast to FLOAT is merged with no other cast."""
     if not isinstance(end, Predicate) or end.function is None or end.function.arguments != (pa.float32(),):
         return end
     return replace(end, function=cast(pa.float32()).of(end.function))
@@ -271,7 +271,7 @@ def _equal(columns: Sequence[Operand], values: Sequence[Any], op: Op) -> HudiExp
 
 
 def moved(moment: Any, interval: Any, sign: int, dialect: str) -> dt.date | None:  # noqa: PLR0911
-    """A date or clock time plus an interval; None where engines or zones differ, or beyond Python's years.
+    """A date or clock time plus an interval; None if engines or zones differ, or beyond Python's years.
 
     Spark's timestamps are instants, whose sum with an interval depends on the session's zone.
     """

@@ -1,4 +1,4 @@
-"""Long IN lists, taken out of the text before it is tokenised: 100,000 tokens would take a second."""
+"""Extraction of long IN lists before a text is tokenised: 100,000 tokens would take a second."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def extract_lists(text: str, *, backslash: bool, padded: bool = False) -> tuple[
         padded: put spaces where the list was, so that all else stays at its place.
 
     Returns:
-        The shorter text, and the literals by the number that stands for them.
+        The shorter text, and the literals by the number that replaces them.
     """
     if text.count(",") < _LONG:
         return text, {}

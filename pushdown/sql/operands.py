@@ -28,8 +28,8 @@ _DAYS = {"DAY": 1, "DAYS": 1, "WEEK": 7, "WEEKS": 7}
 _DATE = cast(pa.date32())
 _JAVA_STRINGS = frozenset({"hive"})
 _TRINO = frozenset({"trino", "presto"})
-# The functions from the outermost inward, and what they are applied to.
-_Found = tuple[list[Function], Any]
+# Functions from the outermost inward, and the node that they are applied to.
+_Applied = tuple[list[Function], Any]
 
 
 @dataclass(frozen=True)
@@ -88,23 +88,23 @@ def _plain(node: Any, *known: str) -> bool:
     return all(value in (None, False, [], "") or key in known for key, value in node.args.items())
 
 
-def _year(node: Any, dialect: str) -> _Found | None:
+def _year(node: Any, dialect: str) -> _Applied | None:
     del dialect
     return ([year()], node.this) if _plain(node, "this") else None
 
 
-def _extract(node: Any, dialect: str) -> _Found | None:
+def _extract(node: Any, dialect: str) -> _Applied | None:
     del dialect
     return ([year()], node.expression) if node.name.upper() == "YEAR" else None
 
 
-def _to_date(node: Any, dialect: str) -> _Found | None:
+def _to_date(node: Any, dialect: str) -> _Applied | None:
     del dialect
     # With a format, texts are read.
     return ([cast(pa.date32())], node.this) if _plain(node, "this", "safe") else None
 
 
-def _cast(node: Any, dialect: str) -> _Found | None:
+def _cast(node: Any, dialect: str) -> _Applied | None:
     if not _plain(node, "this", "to", "safe", "_type"):
         return None
     to = node.to
@@ -122,7 +122,7 @@ def _cast(node: Any, dialect: str) -> _Found | None:
     return ([cast(type_)], node.this) if type_ is not None else None
 
 
-def _time_trunc(node: Any, dialect: str) -> _Found | None:
+def _time_trunc(node: Any, dialect: str) -> _Applied | None:
     unit = node.args.get("unit")
     name = str(unit.name if unit is not None else "").lower()
     if dialect in _JAVA_STRINGS or name not in UNITS or not _plain(node, "this", "unit"):
@@ -130,7 +130,7 @@ def _time_trunc(node: Any, dialect: str) -> _Found | None:
     return [trunc(name)], node.this
 
 
-def _date_trunc(node: Any, dialect: str) -> _Found | None:
+def _date_trunc(node: Any, dialect: str) -> _Applied | None:
     """Spark's trunc, which gives a date. Hive's gives a text."""
     unit = node.args.get("unit")
     name = str(unit.name if unit is not None else "").lower()
@@ -144,24 +144,24 @@ def _date_trunc(node: Any, dialect: str) -> _Found | None:
     return [trunc(name), cast(pa.date32())], node.this
 
 
-def _substring(node: Any, dialect: str) -> _Found | None:
+def _substring(node: Any, dialect: str) -> _Applied | None:
     if literal_value(node.args.get("start")) != 1 or not _plain(node, "this", "start", "length"):
         return None
     return _beginning(node.this, node.args.get("length"), dialect)
 
 
-def _left(node: Any, dialect: str) -> _Found | None:
+def _left(node: Any, dialect: str) -> _Applied | None:
     return _beginning(node.this, node.expression, dialect) if _plain(node, "this", "expression") else None
 
 
-def _beginning(text: Any, length: Any, dialect: str) -> _Found | None:
+def _beginning(text: Any, length: Any, dialect: str) -> _Applied | None:
     size = literal_value(length) if length is not None else NOT_A_LITERAL
     if type(size) is not int or size < 1:
         return None
     return [prefix16(size) if dialect in _JAVA_STRINGS else prefix(size)], text
 
 
-def _units(node: Any, dialect: str) -> _Found | None:
+def _units(node: Any, dialect: str) -> _Applied | None:
     """A prefix by UTF-16 units, as `HudiExpression.to_sql` writes it."""
     del dialect
     if str(node.this).lower() != "prefix16" or len(node.expressions) != 2:
@@ -170,17 +170,17 @@ def _units(node: Any, dialect: str) -> _Found | None:
     return ([prefix16(size)], node.expressions[0]) if type(size) is int and size > 0 else None
 
 
-def _floor(node: Any, dialect: str) -> _Found | None:
+def _floor(node: Any, dialect: str) -> _Applied | None:
     del dialect
     return ([Function("floor")], node.this) if _plain(node, "this") else None
 
 
-def _ceil(node: Any, dialect: str) -> _Found | None:
+def _ceil(node: Any, dialect: str) -> _Applied | None:
     del dialect
     return ([Function("ceil")], node.this) if _plain(node, "this") else None
 
 
-def _later(node: Any, dialect: str) -> _Found | None:
+def _later(node: Any, dialect: str) -> _Applied | None:
     """Spark's and Hive's date_add and date_sub, of dates and of the dates of times."""
     days = days_of(node.expression, node.args.get("unit"))
     if days is None or dialect in _TRINO or not _plain(node, "this", "expression", "unit"):
@@ -188,14 +188,14 @@ def _later(node: Any, dialect: str) -> _Found | None:
     return [add_days(days), cast(pa.date32())], node.this
 
 
-def _trino_later(node: Any, dialect: str) -> _Found | None:
+def _trino_later(node: Any, dialect: str) -> _Applied | None:
     days = days_of(node.expression, node.args.get("unit"))
     if days is None or dialect not in _TRINO or not _plain(node, "this", "expression", "unit"):
         return None
     return [add_days(days)], node.this
 
 
-def _sum(node: Any, dialect: str) -> _Found | None:
+def _sum(node: Any, dialect: str) -> _Applied | None:
     """A date plus an interval of days; for timestamps `bind` knows no such function."""
     del dialect
     if not isinstance(node.expression, exp.Interval):

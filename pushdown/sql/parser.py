@@ -43,7 +43,7 @@ def parse_sql(text: str, dialect: str = "spark") -> HudiExpression:
         dialect: whose quoting and literals: spark, hive, trino or presto.
 
     Raises:
-        FilterSyntaxError: the text is no condition; the message shows the place.
+        FilterSyntaxError: the text is not a condition; the message shows the place.
     """
     if dialect not in DIALECTS:
         raise ExpressionError(f"there is no SQL dialect {dialect!r}; use one of {', '.join(DIALECTS)}")
@@ -183,7 +183,7 @@ class _Conditions:
     def _condition(self, start: int, end: int) -> HudiExpression:
         tokens = self.tokens[start:end]
         source = self.text[tokens[0].start : tokens[-1].end + 1]
-        # A list that was taken out of the text stands at the end.
+        # A list that was removed from the text is at the end.
         values = self.lists.get(tokens[-2].text) if len(tokens) > 3 else None
         if self.dialect in BACKSLASH_DIALECTS:
             tokens = self._with_quoted_columns(tokens)

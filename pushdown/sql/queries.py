@@ -1,7 +1,7 @@
 """The filters that a whole query puts on the tables it reads.
 
-A table's filter is weaker than what the query asks: a row of the table for which it is not true can be left out of the
-scan without changing the query's result. What is not surely of that table is `Unknown`.
+A table's filter is implied by the query: a row of the table for which it is not true can be left out of the scan
+without changing the query's result. Parts that may be about another table are `Unknown`.
 
 - WHERE holds for the tables of its FROM. Behind an outer join the rows of a table may be missing and its columns null;
   then only conditions count that reject such a row of nulls.
@@ -53,7 +53,7 @@ def predicates_of_query(sql: str, dialect: str, tables: Mapping[str, pa.Schema])
         times under one name has the OR of its filters; one without a filter TRUE.
 
     Raises:
-        FilterSyntaxError: the text is no query.
+        FilterSyntaxError: the text is not a query.
     """
     filters_by_table: dict[str, list[HudiExpression]] = {}
     for scan in table_scans(_parsed(sql, dialect), dialect, finder_of(tables)):
@@ -85,7 +85,7 @@ def table_scans(
         tree: the query as sqlglot parsed it.
         dialect: spark, hive, trino or presto.
         find: finds the tables to report.
-        lists: literals of IN lists that were taken out of the text, by what stands for them.
+        lists: literals of IN lists that were removed from the text, by their placeholders.
 
     Raises:
         FilterSyntaxError: the query is nested too deeply.
@@ -252,7 +252,7 @@ class Reading:
 
     Attributes:
         dialect: of the text.
-        lists: literals of IN lists that were taken out of the text, by what stands for them.
+        lists: literals of IN lists that were removed from the text, by their placeholders.
     """
 
     dialect: str

@@ -1,4 +1,4 @@
-"""Error messages for refused filter texts: sqlglot's own name its classes and change between releases."""
+"""Error messages for texts that do not parse; those of sqlglot name its classes and change between releases."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def parse_error(details: Mapping[str, Any], tokens: Sequence[Token], text: str, 
     if "Required keyword" in described:
         return len(tokens) - 1, "something is missing behind this"
     if "TYPE" in described:
-        return position, f"this is no type of {_DIALECT_NAMES[dialect]}'s"
+        return position, f"this is not a type of {_DIALECT_NAMES[dialect]}'s"
     if "Expecting" in described or "Expected" in described:
         return position, "this is not what has to follow here"
     token = tokens[position]

@@ -21,12 +21,12 @@ class Source:
 
     Attributes:
         key: what its filter is called by.
-        qualifiers: the dotted names in lower case, in parts, that may stand before its columns.
+        qualifiers: the dotted names in lower case, in parts, that may precede its columns.
         columns: its columns in lower case; None when they are not known.
         is_table: whether it is a table whose schema is known, not a sub-query.
         filterable: whether filters on its columns hold for its scan.
-        merged: columns of USING that are not its own where they stand alone.
-        node: where it stands in the syntax tree.
+        merged: columns of USING that are not its own if unqualified.
+        node: in the syntax tree.
     """
 
     key: str

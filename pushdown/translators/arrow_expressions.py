@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 
 from pushdown.binding.bind import bind
 from pushdown.columns import resolve_column
@@ -23,8 +23,6 @@ from pushdown.kinds import Kind, kind_of
 from pushdown.like import regex_of
 from pushdown.simplify import simplify
 from pushdown.walk import fold, leaves, rebuilt
-
-pc: Any = pyarrow.compute
 
 # Arrow walks expressions by recursion, and makes a list of what AND or OR joins: a large one overflows the stack and
 # ends the process (some 1,500 predicates where a thread's stack has one megabyte).

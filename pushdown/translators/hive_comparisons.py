@@ -22,7 +22,7 @@ from pushdown.like import canonical_pattern, shape_of
 from pushdown.translators.hive_literals import HiveType, LiteralNotUnderstoodError, check_clock_time
 from pushdown.translators.hive_nodes import Literal, Operand, arguments_of, function_of, read_operand
 
-# More texts than these that only a beginning is known of are not worth a term each.
+# Beyond this many texts of which only a prefix is known, a list is Unknown.
 _MANY = 100
 _NEGATED = frozenset({Op.NE, Op.GT, Op.GE, Op.NULL_SAFE_NE})
 # Years of which every day is one of the calendar that Hive and the files have in common.

@@ -87,7 +87,7 @@ def cast_type(own: HiveType, to: HiveType) -> HiveType | None:  # noqa: PLR0911
     """The type of a column after a lossless cast.
 
     Returns:
-        The type to compare by, if the cast keeps every value; None if it rounds, wraps or spells values anew.
+        The type to compare by, if the cast keeps every value; None if it rounds, wraps or respells values.
     """
     if own == to:
         return own
@@ -139,7 +139,7 @@ def hive_literal(value: Any, kind: HiveType, time_zone: str) -> Any:
         time_zone: the zone whose clock times Hive makes of stored instants.
 
     Raises:
-        LiteralNotUnderstoodError: a text that is no value of the type, or a value that Hive's operators treat
+        LiteralNotUnderstoodError: a text that is not a value of the type, or a value that Hive's operators treat
             differently from one another.
     """
     if value is None:

@@ -214,7 +214,7 @@ class _Text(str):
 
 def _head(node: Any) -> str:
     if not is_object(node):
-        return "a node that is no object"
+        return "a node that is not an object"
     for key in ("f", "c", "x"):
         if key in node:
             return str(node[key])[:_SHOWN].lstrip(".")

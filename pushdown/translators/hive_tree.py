@@ -24,6 +24,7 @@ from pushdown.translators.hive_nodes import (
     read_struct,
     shown,
 )
+from pushdown.walk import Branch, translate_tree
 
 COMPARISONS = {
     "GenericUDFOPEqual": Op.EQ,
@@ -67,7 +68,7 @@ def from_hive_tree(node: Mapping[str, Any] | None, *, time_zone: str = "UTC") ->
             the filter with the same zone.
 
     Raises:
-        FilterSyntaxError: the root is no object.
+        FilterSyntaxError: the root is not an object.
         ExpressionError: an unknown time zone.
     """
     zone_of(time_zone)
@@ -75,43 +76,17 @@ def from_hive_tree(node: Mapping[str, Any] | None, *, time_zone: str = "UTC") ->
         return Constant(value=True)
     if not isinstance(node, Mapping):
         raise FilterSyntaxError(f"a filter of Hive is an object, not {type(node).__name__}")
-    return _Translator(time_zone).tree(node)
-
-
-class _Frame:
-    """A connective whose operands are being translated."""
-
-    __slots__ = ("done", "join", "rest")
-
-    def __init__(self, join: Callable[[list[HudiExpression]], HudiExpression], rest: Iterator[Any]) -> None:
-        self.join = join
-        self.rest = rest
-        self.done: list[HudiExpression] = []
+    return translate_tree(node, _branch_of, _Translator(time_zone).leaf)
 
 
 class _Translator:
+    """Translates leaves: comparisons, IN, LIKE, BETWEEN, tests for null, bare booleans."""
+
     def __init__(self, time_zone: str) -> None:
         self.time_zone = time_zone
 
-    def tree(self, root: Any) -> HudiExpression:
-        frames = [_Frame(_single, iter([root]))]
-        while True:
-            frame = frames[-1]
-            for node in frame.rest:
-                name = function_of(node)
-                if name in CONNECTIVES and arguments_of(node):
-                    frames.append(_Frame(CONNECTIVES[name], _operands(node, name)))
-                    break
-                frame.done.append(self.leaf(node, name))
-            else:
-                frames.pop()
-                result = frame.join(frame.done)
-                if not frames:
-                    return result
-                frames[-1].done.append(result)
-
-    def leaf(self, node: Any, name: str | None) -> HudiExpression:
-        arguments = arguments_of(node)
+    def leaf(self, node: Any) -> HudiExpression:
+        name, arguments = function_of(node), arguments_of(node)
         if name in COMPARISONS and len(arguments) == 2:
             return self.compare(COMPARISONS[name], *arguments)
         method = LEAVES.get(name or "")
@@ -213,6 +188,13 @@ class _Translator:
         return like(operand.column, operand.kind, pattern.value)
 
 
+def _branch_of(node: Any) -> Branch[Any, HudiExpression] | None:
+    name = function_of(node)
+    if name not in CONNECTIVES or not arguments_of(node):
+        return None
+    return Branch(_operands(node, name), CONNECTIVES[name])
+
+
 def _operands(node: Any, name: str) -> Iterator[Any]:
     """The operands of a connective, and those of the same connective directly below it."""
     flat = name in {"GenericUDFOPAnd", "GenericUDFOPOr"}
@@ -223,10 +205,6 @@ def _operands(node: Any, name: str) -> Iterator[Any]:
             pending.extend(reversed(arguments_of(child)))
         else:
             yield child
-
-
-def _single(parts: list[HudiExpression]) -> HudiExpression:
-    return parts[0]
 
 
 def _joined_and(parts: list[HudiExpression]) -> HudiExpression:

@@ -1,7 +1,7 @@
 """Hive's SearchArgument, the filter format named by RFC-27, as `HudiExpression`.
 
-A SearchArgument is weaker than the query's filter: Hive leaves out what it can't hold (LIKE, casts, functions, fields
-of structs). It is true wherever the filter is, so it is right for planning and never for selecting rows.
+A SearchArgument is weaker than the query's filter: Hive leaves out what it cannot hold (LIKE, casts, functions, fields
+of structs). It is true wherever the filter is, so files can be planned with it, and rows cannot be selected by it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pushdown.expression import And, Constant, HudiExpression, Op, Or, Predicate
 from pushdown.temporal import zone_of
 from pushdown.translators.hive_comparisons import compared, is_in
 from pushdown.translators.hive_literals import HiveType, LiteralNotUnderstoodError, hive_literal, hive_type
+from pushdown.walk import Branch, translate_tree
 
 TRUTH_VALUES: dict[str, HudiExpression] = {
     "YES": Constant(value=True),
@@ -69,7 +70,7 @@ def from_search_argument(
         time_zone: as for `from_hive_tree`.
 
     Raises:
-        FilterSyntaxError: the root is no object with an expression.
+        FilterSyntaxError: the root is not an object with an expression.
         ExpressionError: an unknown time zone.
     """
     zone_of(time_zone)
@@ -78,34 +79,18 @@ def from_search_argument(
     leaves = argument.get("leaves")
     reader = _Leaves({name.lower(): hive_type(text) for name, text in (types or {}).items()}, time_zone)
     known = [reader.leaf(leaf) for leaf in leaves] if isinstance(leaves, list | tuple) else []
-    return _tree(argument["expression"], known)
+    return translate_tree(argument["expression"], _branch_of, lambda node: _end(node, known))
 
 
-class _Frame:
-    __slots__ = ("done", "kind", "rest")
-
-    def __init__(self, kind: str, rest: Iterator[Any]) -> None:
-        self.kind = kind
-        self.rest = rest
-        self.done: list[HudiExpression] = []
+def _operator(node: Any) -> Any:
+    return node.get("operator") if isinstance(node, Mapping) else None
 
 
-def _tree(root: Any, leaves: list[HudiExpression]) -> HudiExpression:
-    frames = [_Frame("AND", iter([root]))]
-    while True:
-        frame = frames[-1]
-        for node in frame.rest:
-            operator = node.get("operator") if isinstance(node, Mapping) else None
-            if isinstance(operator, str) and operator in _BRANCHES:
-                frames.append(_Frame(operator, _operands(node, operator)))
-                break
-            frame.done.append(_end(node, operator, leaves))
-        else:
-            frames.pop()
-            result = _BRANCHES[frame.kind](frame.done)
-            if not frames:
-                return result
-            frames[-1].done.append(result)
+def _branch_of(node: Any) -> Branch[Any, HudiExpression] | None:
+    operator = _operator(node)
+    if not isinstance(operator, str) or operator not in _BRANCHES:
+        return None
+    return Branch(_operands(node, operator), _BRANCHES[operator])
 
 
 def _children(node: Mapping[str, Any]) -> list[Any]:
@@ -149,7 +134,8 @@ def _not(parts: list[HudiExpression]) -> HudiExpression:
 _BRANCHES: dict[str, Callable[[list[HudiExpression]], HudiExpression]] = {"AND": _and, "OR": _or, "NOT": _not}
 
 
-def _end(node: Any, operator: Any, leaves: list[HudiExpression]) -> HudiExpression:
+def _end(node: Any, leaves: list[HudiExpression]) -> HudiExpression:
+    operator = _operator(node)
     if operator == "LEAF":
         index = node.get("leaf")
         if type(index) is int and 0 <= index < len(leaves):
@@ -172,7 +158,7 @@ class _Leaves:
 
     def leaf(self, leaf: Any) -> HudiExpression:
         if not isinstance(leaf, Mapping):
-            return Unknown("a leaf that is no object")
+            return Unknown("a leaf that is not an object")
         column, operator, type_name = leaf.get("columnName"), leaf.get("operator"), leaf.get("type")
         if not isinstance(column, str) or not column or not isinstance(operator, str) or operator not in OPERATORS:
             return Unknown(f"a leaf {ascii(operator)[:40]} of column {ascii(column)[:40]}")

@@ -17,9 +17,7 @@ from pushdown.errors import FilterSyntaxError
 from pushdown.expression import Constant, HudiExpression, Op, Predicate, Unknown, all_of, any_of, negation
 
 _EPOCH_DATE = dt.date(1970, 1, 1)
-
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-
 _TYPE = re.compile(r"([a-z]+)\s*(?:\(\s*(\d{1,9})\s*\))?\Z")
 
 _FIELDS = (
@@ -136,7 +134,7 @@ def _texts(sizes: Sequence[Any], data: Any) -> list[str]:
     try:
         encoded = b"" if data is None else data.encode() if isinstance(data, str) else bytes(data)
         if len(encoded) != sum(sizes):
-            raise MalformedDomainError("a text of another length than is said")
+            raise MalformedDomainError("texts whose sizes do not add up to their bytes")
         return [encoded[end - size : end].decode() for end, size in zip(ends, sizes, strict=True)]
     except (UnicodeError, TypeError):
         raise MalformedDomainError("a text that is not UTF-8") from None
@@ -155,12 +153,9 @@ READERS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "timestamp": ("timestampData", "timestamps", _timestamp),
 }
 
-
-_BELOW, _EXACTLY, _ABOVE = 1, 2, 3
-
+_BELOW, _EXACTLY, _ABOVE = 1, 2, 3  # bounds of markers, as the Thrift contract numbers them
 # More ranges than these that are neither points nor all but points are joined to one.
 _MANY_RANGES = 200
-
 _MILLISECOND = dt.timedelta(milliseconds=1)
 
 
@@ -168,9 +163,9 @@ def from_tuple_domain(domain: Any, types: Mapping[str, str]) -> HudiExpression:
     """Translate a domain.
 
     Nothing is guessed: the condition of a column whose type is not known, or whose domain is malformed, is `Unknown`.
-    Times have milliseconds there: a stored time is compared after what is below the millisecond was cut off (towards
-    the past), so the rows must be served so, too. Json and other types that are not ordered as their texts are: only
-    conditions on null are understood.
+    Times of a domain have milliseconds: a stored time is compared after its fraction of a millisecond was cut off
+    (towards the past), and rows must be served in the same way. Of json and other types that are not ordered as their
+    texts, only conditions on null are understood.
 
     Args:
         domain: an object with the attributes of ``TrinoThriftTupleDomain`` or ``PrestoThriftTupleDomain``.
@@ -311,7 +306,7 @@ def _packed(ends: Any, *, closed: bool, kind: str) -> list[_Range]:
     Args:
         ends: the block.
         closed: whether all ranges include their ends; otherwise none does, and the first low and the last high end
-            are no values.
+            are not values.
         kind: type of the values.
     """
     values = block_values(ends, kind)

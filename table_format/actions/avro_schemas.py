@@ -1,4 +1,7 @@
-"""Avro schemas of the timeline's plans and results (namespace `org.apache.hudi.avro.model`)."""
+"""Avro schemas of the timeline's plans and results (namespace `org.apache.hudi.avro.model`).
+
+Readers and writers share them, so plans that only a writer encodes are in this folder too.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from typing import Any, Final
 _NAMESPACE: Final = "org.apache.hudi.avro.model"
 _STRING_ARRAY: Final = {"type": "array", "items": "string"}
 _VERSION: Final = {"name": "version", "type": ["int", "null"], "default": 1}
-
 Schema = dict[str, Any]
 
 
@@ -168,4 +170,36 @@ REQUESTED_REPLACE: Final = _record(
     _optional("clusteringPlan", _CLUSTERING_PLAN),
     _optional("extraMetadata", _map("string")),
     _VERSION,
+)
+
+COMPACTION_PLAN: Final = _record(
+    "HoodieCompactionPlan",
+    _optional(
+        "operations",
+        {
+            "type": "array",
+            "items": _record(
+                "HoodieCompactionOperation",
+                _field("baseInstantTime", ["null", "string"]),
+                _optional("deltaFilePaths", _STRING_ARRAY),
+                _optional("dataFilePath", "string"),
+                _field("fileId", ["null", "string"]),
+                _optional("partitionPath", "string"),
+                _optional("metrics", _map("double")),
+                _optional("bootstrapFilePath", "string"),
+            ),
+        },
+    ),
+    _optional("extraMetadata", _map("string")),
+    _VERSION,
+    _optional(
+        "strategy",
+        _record(
+            "HoodieCompactionStrategy",
+            _optional("compactorClassName", "string"),
+            _optional("strategyParams", _map("string")),
+            _VERSION,
+        ),
+    ),
+    {"name": "preserveHoodieMetadata", "type": ["boolean", "null"], "default": False},
 )

@@ -247,7 +247,7 @@ def _checked(stat: WriteStat) -> WriteStat:
 
 def _text(value: Any, key: str) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{key}: {value!r} is no text")
+        raise TypeError(f"{key}: {value!r} is not a text")
     return value
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from table_format.actions.avro_schemas import ROLLBACK_METADATA, ROLLBACK_PLAN
-from table_format.codecs.avro_file import read_avro_record, write_avro_file
+from table_format.codecs.avro_file import AvroContent, write_avro_file
 
 
 @dataclass(slots=True)
@@ -20,7 +21,7 @@ class RollbackRequest:
 
 
 @dataclass(slots=True)
-class RollbackPlan:
+class RollbackPlan(AvroContent):
     """Requested rollback: the failed instant's time and action, and the files to delete."""
 
     instant: str
@@ -46,29 +47,21 @@ class RollbackPlan:
         return write_avro_file(ROLLBACK_PLAN, [record])
 
     @classmethod
-    def from_avro(cls, data: bytes, path: str) -> RollbackPlan:
-        """Read a plan.
-
-        Raises:
-            CorruptFileError: the file is damaged or of another shape.
-        """
-
-        def build(record: dict[str, Any]) -> RollbackPlan:
-            return cls(
-                instant=record["instantToRollback"]["commitTime"],
-                action=record["instantToRollback"]["action"],
-                requests=[
-                    RollbackRequest(
-                        partition=request["partitionPath"],
-                        files=list(request["filesToBeDeleted"]),
-                        file_id=request.get("fileId") or "",
-                        latest_base_instant=request.get("latestBaseInstant") or "",
-                    )
-                    for request in record.get("RollbackRequests") or []
-                ],
-            )
-
-        return read_avro_record(data, path, build)
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """From the decoded record."""
+        return cls(
+            instant=record["instantToRollback"]["commitTime"],
+            action=record["instantToRollback"]["action"],
+            requests=[
+                RollbackRequest(
+                    partition=request["partitionPath"],
+                    files=list(request["filesToBeDeleted"]),
+                    file_id=request.get("fileId") or "",
+                    latest_base_instant=request.get("latestBaseInstant") or "",
+                )
+                for request in record.get("RollbackRequests") or []
+            ],
+        )
 
 
 @dataclass(slots=True)
@@ -82,7 +75,7 @@ class RollbackPartition:
 
 
 @dataclass(slots=True)
-class RollbackMetadata:
+class RollbackMetadata(AvroContent):
     """Result of a rollback.
 
     Attributes:
@@ -126,36 +119,28 @@ class RollbackMetadata:
         return write_avro_file(ROLLBACK_METADATA, [record])
 
     @classmethod
-    def from_avro(cls, data: bytes, path: str) -> RollbackMetadata:
-        """Read a result.
-
-        Raises:
-            CorruptFileError: the file is damaged or of another shape.
-        """
-
-        def build(record: dict[str, Any]) -> RollbackMetadata:
-            infos = record.get("instantsRollback") or []
-            return cls(
-                start_time=record["startRollbackTime"],
-                millis=record["timeTakenInMillis"],
-                instants=[(info["commitTime"], info["action"]) for info in infos]
-                or [(time, "commit") for time in record["commitsRollback"]],
-                partitions={
-                    partition: RollbackPartition(
-                        deleted=list(values["successDeleteFiles"]),
-                        failed=list(values["failedDeleteFiles"]),
-                        rollback_log_files=dict(values.get("rollbackLogFiles") or {}),
-                        failed_log_files=dict(values.get("logFilesFromFailedCommit") or {}),
-                    )
-                    for partition, values in record["partitionMetadata"].items()
-                },
-            )
-
-        return read_avro_record(data, path, build)
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """From the decoded record."""
+        infos = record.get("instantsRollback") or []
+        return cls(
+            start_time=record["startRollbackTime"],
+            millis=record["timeTakenInMillis"],
+            instants=[(info["commitTime"], info["action"]) for info in infos]
+            or [(time, "commit") for time in record["commitsRollback"]],
+            partitions={
+                partition: RollbackPartition(
+                    deleted=list(values["successDeleteFiles"]),
+                    failed=list(values["failedDeleteFiles"]),
+                    rollback_log_files=dict(values.get("rollbackLogFiles") or {}),
+                    failed_log_files=dict(values.get("logFilesFromFailedCommit") or {}),
+                )
+                for partition, values in record["partitionMetadata"].items()
+            },
+        )
 
 
 @dataclass(slots=True)
-class RestoreMetadata:
+class RestoreMetadata(AvroContent):
     """Result of a restore, which rolls back every instant after a savepoint.
 
     Attributes:
@@ -167,44 +152,32 @@ class RestoreMetadata:
     commits: list[str] = field(default_factory=list)
 
     @classmethod
-    def from_avro(cls, data: bytes, path: str) -> RestoreMetadata:
-        """Read a result.
-
-        Raises:
-            CorruptFileError: the file is damaged or of another shape.
-        """
-
-        def build(record: dict[str, Any]) -> RestoreMetadata:
-            times = list(record["instantsToRollback"])
-            for rollbacks in (record.get("hoodieRestoreMetadata") or {}).values():
-                times += [time for rollback in rollbacks if rollback for time in rollback["commitsRollback"]]
-            return cls(record["startRestoreTime"], sorted(set(times)))
-
-        return read_avro_record(data, path, build)
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """From the decoded record."""
+        times = list(record["instantsToRollback"])
+        for rollbacks in (record.get("hoodieRestoreMetadata") or {}).values():
+            times += [time for rollback in rollbacks if rollback for time in rollback["commitsRollback"]]
+        return cls(record["startRestoreTime"], sorted(set(times)))
 
 
 @dataclass(slots=True)
-class RestorePlan:
+class RestorePlan(AvroContent):
     """Requested restore.
 
     Attributes:
-        savepoint: instant to which the table is restored; None where the plan does not name it.
+        savepoint: instant to which the table is restored; None if the plan does not name it.
     """
 
     savepoint: str | None = None
 
     @classmethod
-    def from_avro(cls, data: bytes, path: str) -> RestorePlan:
-        """Read a requested restore.
-
-        Raises:
-            CorruptFileError: the file is damaged or of another shape.
-        """
-        return read_avro_record(data, path, lambda record: cls(record.get("savepointToRestoreTimestamp")))
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """From the decoded record."""
+        return cls(record.get("savepointToRestoreTimestamp"))
 
 
 @dataclass(slots=True)
-class SavepointMetadata:
+class SavepointMetadata(AvroContent):
     """A savepoint: table services may not delete its files.
 
     Attributes:
@@ -220,22 +193,14 @@ class SavepointMetadata:
     files: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def from_avro(cls, data: bytes, path: str) -> SavepointMetadata:
-        """Read a completed savepoint.
-
-        Raises:
-            CorruptFileError: the file is damaged or of another shape.
-        """
-
-        def build(record: dict[str, Any]) -> SavepointMetadata:
-            return cls(
-                saved_by=record["savepointedBy"],
-                saved_at_ms=record["savepointedAt"],
-                comments=record["comments"],
-                files={
-                    partition: list(values["savepointDataFile"])
-                    for partition, values in record["partitionMetadata"].items()
-                },
-            )
-
-        return read_avro_record(data, path, build)
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """From the decoded record."""
+        return cls(
+            saved_by=record["savepointedBy"],
+            saved_at_ms=record["savepointedAt"],
+            comments=record["comments"],
+            files={
+                partition: list(values["savepointDataFile"])
+                for partition, values in record["partitionMetadata"].items()
+            },
+        )

@@ -1,19 +1,19 @@
-"""Plans and results of table services: clean, compaction, clustering; and requested replacecommits."""
+"""Plans and results of table services: clean, compaction, clustering."""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
-from table_format.actions.avro_schemas import CLEAN_METADATA, CLEANER_PLAN, REQUESTED_REPLACE
-from table_format.codecs.avro_file import read_avro_record, write_avro_file
+from table_format.actions.avro_schemas import CLEAN_METADATA, CLEANER_PLAN
+from table_format.codecs.avro_file import AvroContent, read_avro_record, write_avro_file
 from table_format.instant import Instant, State
 
 
 @dataclass(slots=True)
-class CleanerPlan:
+class CleanerPlan(AvroContent):
     """Requested clean: the files to delete.
 
     Attributes:
@@ -50,28 +50,20 @@ class CleanerPlan:
         return write_avro_file(CLEANER_PLAN, [record])
 
     @classmethod
-    def from_avro(cls, data: bytes, path: str) -> CleanerPlan:
-        """Read a plan.
-
-        Raises:
-            CorruptFileError: the file is damaged or of another shape.
-        """
-
-        def build(record: dict[str, Any]) -> CleanerPlan:
-            earliest = record.get("earliestInstantToRetain")
-            return cls(
-                policy=record["policy"],
-                files={
-                    partition: [entry["filePath"] for entry in entries]
-                    for partition, entries in (record.get("filePathsToBeDeletedPerPartition") or {}).items()
-                },
-                earliest_instant=earliest
-                and Instant(earliest["timestamp"], earliest["action"], State[earliest["state"].upper()]),
-                last_completed_commit=record.get("lastCompletedCommitTimestamp") or "",
-                partitions_to_delete=list(record.get("partitionsToBeDeleted") or []),
-            )
-
-        return read_avro_record(data, path, build)
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """From the decoded record."""
+        earliest = record.get("earliestInstantToRetain")
+        return cls(
+            policy=record["policy"],
+            files={
+                partition: [entry["filePath"] for entry in entries]
+                for partition, entries in (record.get("filePathsToBeDeletedPerPartition") or {}).items()
+            },
+            earliest_instant=earliest
+            and Instant(earliest["timestamp"], earliest["action"], State[earliest["state"].upper()]),
+            last_completed_commit=record.get("lastCompletedCommitTimestamp") or "",
+            partitions_to_delete=list(record.get("partitionsToBeDeleted") or []),
+        )
 
 
 @dataclass(slots=True)
@@ -86,7 +78,7 @@ class CleanPartition:
 
 
 @dataclass(slots=True)
-class CleanMetadata:
+class CleanMetadata(AvroContent):
     """Result of a clean.
 
     Attributes:
@@ -134,17 +126,8 @@ class CleanMetadata:
         return write_avro_file(CLEAN_METADATA, [record])
 
     @classmethod
-    def from_avro(cls, data: bytes, path: str) -> CleanMetadata:
-        """Read a result.
-
-        Raises:
-            CorruptFileError: the file is damaged or of another shape.
-        """
-        return read_avro_record(data, path, cls.of)
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> CleanMetadata:
-        """From a `HoodieCleanMetadata` record; raises KeyError or TypeError for one of another shape."""
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """From a `HoodieCleanMetadata` record."""
         return cls(
             start_time=record["startCleanTime"],
             millis=record["timeTakenInMillis"],
@@ -181,8 +164,8 @@ class CompactionOperation:
 
 
 @dataclass(slots=True)
-class CompactionPlan:
-    """Requested compaction or log compaction: the file slices to merge."""
+class CompactionPlan(AvroContent):
+    """Requested compaction or log compaction: the file slices to merge, by file names (version 1 has whole paths)."""
 
     operations: list[CompactionOperation] = field(default_factory=list)
 
@@ -192,17 +175,9 @@ class CompactionPlan:
         return ((operation.partition, operation.file_id) for operation in self.operations)
 
     @classmethod
-    def from_avro(cls, data: bytes, path: str) -> CompactionPlan:
-        """Read a plan; plans of the first version hold whole paths, of which the names are kept.
-
-        Raises:
-            CorruptFileError: the file is damaged or of another shape.
-        """
-
-        def build(record: dict[str, Any]) -> CompactionPlan:
-            return cls([_operation(operation) for operation in record.get("operations") or []])
-
-        return read_avro_record(data, path, build)
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """From the decoded record."""
+        return cls([_operation(operation) for operation in record.get("operations") or []])
 
 
 def _operation(record: dict[str, Any]) -> CompactionOperation:
@@ -275,43 +250,3 @@ def _slice(record: dict[str, Any]) -> ClusteringSlice:
         base_file=posixpath.basename(base) if base else None,
         log_files=[posixpath.basename(path) for path in record.get("deltaFilePaths") or []],
     )
-
-
-@dataclass(slots=True)
-class RequestedReplaceMetadata:
-    """Requested replacecommit.
-
-    Attributes:
-        operation: e.g. `CLUSTER`; None for overwrites.
-        clustered: (partition path, file id) of the file groups that a clustering plan takes as its input.
-    """
-
-    operation: str | None = None
-    clustered: list[tuple[str, str]] = field(default_factory=list)
-
-    @property
-    def is_clustering(self) -> bool:
-        """Whether this is a clustering plan rather than an overwrite."""
-        return self.operation == "CLUSTER" or bool(self.clustered)
-
-    def to_avro(self) -> bytes:
-        """The content of the requested file of an overwrite: a record of nulls, as Apache writes it."""
-        return write_avro_file(REQUESTED_REPLACE, [{"version": None}])
-
-    @classmethod
-    def from_avro(cls, data: bytes, path: str) -> RequestedReplaceMetadata:
-        """Read a requested file; it may be empty.
-
-        Raises:
-            CorruptFileError: the file is damaged.
-        """
-
-        def build(record: dict[str, Any]) -> RequestedReplaceMetadata:
-            plan = record.get("clusteringPlan") or {}
-            slices = [s for group in plan.get("inputGroups") or [] for s in group.get("slices") or []]
-            return cls(
-                operation=record.get("operationType"),
-                clustered=[(s.get("partitionPath") or "", s.get("fileId") or "") for s in slices],
-            )
-
-        return read_avro_record(data, path, build) if data else cls()

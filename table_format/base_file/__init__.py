@@ -1,1 +1,1 @@
-"""Base files, the Parquet files of a table: reading, writing, footers and bloom filters."""
+"""Base files, the Parquet files of a table: reading, footers and bloom filters."""

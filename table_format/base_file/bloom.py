@@ -29,6 +29,8 @@ _VERSION = -1
 _MURMUR_TYPE = 1
 # Hashes of this many keys stay in the processor's cache from one hash function to the next.
 _BLOCK_KEYS = 1 << 14
+# Bytes of each key that are read together.
+_LONGEST_COMMON = 256
 
 
 def filter_size(entries: int, false_positives: float) -> tuple[int, int]:
@@ -95,14 +97,67 @@ class BloomFilter:
 
 def simple_bloom(keys: pa.Array[Any], bits: int, hashes: int) -> BloomFilter:
     """A SIMPLE filter of some record keys."""
-    flags = np.zeros((bits + 7) // 8 * 8, np.uint8)
+    flags = _no_flags(bits)
+    _set_flags(keys, bits, [flags] * hashes)
+    return BloomFilter(bits, hashes, [np.packbits(flags, bitorder="little")])
+
+
+class FittingBloom:
+    """A SIMPLE filter of keys that come part by part, of the size that `fitting_size` gives for all of them.
+
+    Beyond the limit of bits only the number of hashes depends on the number of keys, and falls with it. So each hash
+    has a vector of its own until all keys are known, and the keys need not be kept.
+
+    Args:
+        false_positives: see `fitting_size`.
+        most_bits: see `fitting_size`.
+    """
+
+    def __init__(self, false_positives: float, most_bits: int) -> None:
+        self._false_positives = false_positives
+        self._most_bits = most_bits
+        self._count = 0
+        self._held: list[pa.Array[Any]] = []
+        self._flags: list[npt.NDArray[np.uint8]] = []
+
+    def add(self, keys: pa.Array[Any]) -> None:
+        """Add some keys."""
+        alone = not self._count
+        self._count += len(keys)
+        self._held.append(keys)
+        bits, hashes = fitting_size(self._count, self._false_positives, self._most_bits)
+        # one part alone needs no vectors of its own
+        if alone or bits < self._most_bits:
+            return
+        self._flags = self._flags or [_no_flags(bits) for _ in range(hashes)]
+        for part in self._held:
+            _set_flags(part, bits, self._flags[:hashes])
+        self._held = []
+
+    def filter(self) -> BloomFilter:
+        """The filter of all keys so far."""
+        bits, hashes = fitting_size(self._count, self._false_positives, self._most_bits)
+        if not self._flags:
+            flags = _no_flags(bits)
+            for part in self._held:
+                _set_flags(part, bits, [flags] * hashes)
+        else:
+            flags = np.bitwise_or.reduce(self._flags[:hashes])
+        return BloomFilter(bits, hashes, [np.packbits(flags, bitorder="little")])
+
+
+def _no_flags(bits: int) -> npt.NDArray[np.uint8]:
+    return np.zeros((bits + 7) // 8 * 8, np.uint8)
+
+
+def _set_flags(keys: pa.Array[Any], bits: int, flags: list[npt.NDArray[np.uint8]]) -> None:
+    """Set the position of each key in a vector for each hash, a byte per position."""
     for start in range(0, len(keys), _BLOCK_KEYS):
         words = _Words.of(keys.slice(start, _BLOCK_KEYS))
         state = np.zeros(len(words.order), np.uint32)
-        for _ in range(hashes):
+        for vector in flags:
             state = words.hash_in_order(state)
-            flags[_in_vector(state, bits)] = 1
-    return BloomFilter(bits, hashes, [np.packbits(flags, bitorder="little")])
+            vector[_in_vector(state, bits)] = 1
 
 
 def dynamic_bloom(keys: pa.Array[Any], bits: int, hashes: int, per_vector: int, most: int) -> BloomFilter:
@@ -181,16 +236,12 @@ class _Words:
         data, starts, lengths = spans_of(keys)
         order = _longest_first(lengths)
         lengths, starts = lengths[order], starts[order]
+        words = list(_scrambled(_first_words(data, starts, int(lengths.min(initial=_LONGEST_COMMON)) // 4)))
         # the four bytes from each position on, which need not be aligned
         at_any = np.ndarray((max(0, len(data) - 3),), "<u4", data, strides=(1,))
-        words = []
-        for position in range(int(lengths.max(initial=0)) // 4):
+        for position in range(len(words), int(lengths.max(initial=0)) // 4):
             rows = int(np.searchsorted(-lengths, -(4 * position + 4), side="right"))
-            word = at_any[starts[:rows] + 4 * position].astype(np.uint32, copy=False)
-            word *= _M
-            word ^= word >> np.uint32(24)
-            word *= _M
-            words.append(word)
+            words.append(_scrambled(at_any[starts[:rows] + 4 * position].astype(np.uint32, copy=False)))
         left = lengths & 3
         tail = np.zeros(len(keys), np.uint32)
         # Hadoop counts the tail from the end of the key and takes bytes as signed numbers.
@@ -219,6 +270,21 @@ class _Words:
         state *= _M
         state ^= state >> np.uint32(15)
         return state
+
+
+def _first_words(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.uint32]:
+    """The first `count` words of each key, a row for each word; all keys have that many."""
+    if count == 0 or not len(starts):
+        return np.empty((0, len(starts)), np.uint32)
+    spans = np.ndarray((len(data) - 4 * count + 1,), f"V{4 * count}", data, strides=(1,))[starts]
+    return np.ascontiguousarray(spans.view("<u4").reshape(len(starts), count).T, np.uint32)
+
+
+def _scrambled(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    words *= _M
+    words ^= words >> np.uint32(24)
+    words *= _M
+    return words
 
 
 def _longest_first(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -9,10 +9,10 @@ from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from table_format.base_file.bloom import BloomFilter, parse_bloom
-from table_format.codecs.arrow_numpy import pc
 from table_format.errors import CorruptFileError, StorageError
 from table_format.storage import Storage
 
@@ -151,7 +151,7 @@ def footer_statistics(
 
 
 def _chunks(footer: BaseFileFooter, column: str, groups: Sequence[int]) -> list[Any] | None:
-    """The column's chunks, one a row group that has rows; None when one has no statistics."""
+    """The column's chunks, one per row group with rows; None when one has no statistics."""
     leaves = footer.metadata.schema
     index = next((at for at in range(len(leaves)) if leaves.column(at).path == column), None)
     result = []
@@ -171,16 +171,17 @@ def _bounds(chunks: list[Any], counts: list[int | None], stored: pa.DataType, ki
         return None, None
     if types.is_integer(stored) and not types.is_integer(kind) and not types.is_decimal(kind):
         return None, None  # integers that are read as text have another order
-    bounds = []
+    stored_bounds: list[Any] = []
     for chunk, nulls in zip(chunks, counts, strict=True):
         if nulls == chunk.num_values:
             continue
         if not chunk.statistics.has_min_max:
             return None, None
-        bounds += [_value(bound, stored, kind) for bound in _stored_bounds(chunk.statistics, stored)]
-    if not bounds or None in bounds:
+        stored_bounds += _stored_bounds(chunk.statistics, stored)
+    bounds = None if None in stored_bounds else _converted(stored_bounds, stored, kind)
+    if not bounds:
         return None, None
-    extremes = pc.min_max(pa.array(bounds, kind))
+    extremes = pc.min_max(bounds)
     return extremes["min"], extremes["max"]
 
 
@@ -200,20 +201,18 @@ def _stored_bounds(statistics: Any, stored: pa.DataType) -> tuple[Any, Any]:
     return least, (None if greatest in ("", b"") else greatest)
 
 
-def _value(value: Any, stored: pa.DataType, kind: pa.DataType) -> Any:
-    """A footer's bound as a scalar of the table's type; None if it cannot be converted exactly."""
-    if value is None:
-        return None
+def _converted(values: list[Any], stored: pa.DataType, kind: pa.DataType) -> Any:
+    """A footer's bounds as an array of the table's type; None if one cannot be converted exactly."""
     if isinstance(stored, pa.Decimal128Type):
-        unscaled = int.from_bytes(value, "big", signed=True) if isinstance(value, bytes) else value
-        value = Decimal(unscaled).scaleb(-stored.scale, _EXACT)
+        numbers = [int.from_bytes(value, "big", signed=True) if isinstance(value, bytes) else value for value in values]
+        values = [Decimal(number).scaleb(-stored.scale, _EXACT) for number in numbers]
     try:
         if types.is_date(stored):
-            return pa.scalar(value, pa.int32()).cast(stored).cast(kind)
+            return pa.array(values, pa.int32()).cast(stored).cast(kind)
         if types.is_timestamp(stored):
-            return pa.scalar(value, pa.int64()).cast(stored).cast(kind)
-        if isinstance(value, str) and types.is_binary(kind):
-            value = value.encode()
-        return pa.scalar(value).cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, TypeError, ValueError):
+            return pa.array(values, pa.int64()).cast(stored).cast(kind)
+        if types.is_binary(kind):
+            values = [value.encode() if isinstance(value, str) else value for value in values]
+        return pa.array(values).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
         return None

@@ -8,8 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from table_format.base_file.footer import BaseFileFooter, footer_of, named_corruption, parquet
-from table_format.schema.evolution import conform
+from table_format.codecs.arrow_numpy import nulls
+from table_format.schema.evolution import conform, refuse_nulls
 from table_format.storage import Storage
+from table_format.threads import compute_threads
 
 
 def read_base_file(
@@ -51,7 +53,7 @@ def read_base_file(
             groups = choose(footer_of(file, path, stream.size()))
         if schema is not None and not names:
             return only_nulls(schema, sum(file.metadata.row_group(group).num_rows for group in groups))
-        table = file.read_row_groups(list(groups), columns=names)
+        table = file.read_row_groups(list(groups), columns=names, use_threads=compute_threads() > 1)
     table = table.replace_schema_metadata(None)
     if schema is None:
         result: pa.Table = table if names is None else table.select(names)
@@ -60,7 +62,11 @@ def read_base_file(
 
 
 def as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Conform a table to a schema; dictionary columns with the right value type stay dictionary-encoded."""
+    """Conform a table to a schema; dictionary columns with the right value type stay dictionary-encoded.
+
+    Raises:
+        HudiError: as for `conform`.
+    """
     if table.schema.equals(schema):
         return table
     dictionaries = {}
@@ -69,6 +75,7 @@ def as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
         if position >= 0 and isinstance(column.type, pa.DictionaryType):
             field: Any = schema.field(position)
             if field.type == column.type.value_type:
+                refuse_nulls(field, column)
                 dictionaries[position] = (pa.field(name, column.type, nullable=field.nullable), column)
     plain = [field for position, field in enumerate(schema) if position not in dictionaries]
     result = conform(table, pa.schema([field.remove_metadata() for field in plain]))
@@ -79,7 +86,6 @@ def as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def only_nulls(schema: pa.Schema, rows: int) -> pa.Table:
     """`rows` rows of nulls, for a file that has none of the columns."""
-    nulls: Any = pa.nulls  # its stubs take one type at a time
     return pa.Table.from_arrays([nulls(rows, field.type) for field in schema], schema=schema)
 
 
@@ -97,6 +103,7 @@ def base_file_batches(
     choose: Callable[[BaseFileFooter], Sequence[int]] | None = None,
     start: int = 0,
     batch_rows: int = 65_536,
+    buffer_bytes: int | None = None,
 ) -> Iterator[tuple[int, pa.Table]]:
     """The rows of a base file in the file's order, a row group or less at a time.
 
@@ -110,6 +117,8 @@ def base_file_batches(
         choose: picks the row groups to read by the footer; None reads all.
         start: number of leading rows to skip, counting rows of skipped row groups.
         batch_rows: rows of a batch at most; fewer where rows are wide.
+        buffer_bytes: of a column that are read at a time; None reads the chunks of a row group at once, which is
+            faster.
 
     Yields:
         Position in the file of the first row, and the rows.
@@ -120,7 +129,9 @@ def base_file_batches(
         SchemaError: a column cannot be cast to the schema's type.
     """
     with storage.open_input(path) as stream, named_corruption(path, stream):
-        file = parquet.ParquetFile(stream, coerce_int96_timestamp_unit="us", pre_buffer=True)
+        file = parquet.ParquetFile(
+            stream, coerce_int96_timestamp_unit="us", pre_buffer=buffer_bytes is None, buffer_size=buffer_bytes or 0
+        )
         present = set(file.schema_arrow.names)
         present_names = [name for name in names if name in present]
         groups = set(range(file.num_row_groups) if choose is None else choose(footer_of(file, path, stream.size())))

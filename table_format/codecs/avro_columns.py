@@ -7,6 +7,7 @@ not with the number of records, as far as Python code is concerned.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 
 from table_format.codecs import avro_values
 from table_format.codecs.arrow_numpy import Bytes, Positions, binary_array
+from table_format.codecs.avro_maps import walk_maps
 from table_format.codecs.avro_schema_tree import Node, parse
-from table_format.codecs.avro_values import Leaf, walk_maps
+from table_format.codecs.avro_values import Leaf
 from table_format.errors import CorruptFileError, SchemaError
 
 
@@ -54,13 +56,24 @@ class MapColumn:
 
     Attributes:
         records: for each entry the index of its record.
-        keys: strings.
-        values: the fields of the values by name, or one array named `""` if they are no records.
+        key_starts: where each key starts in the buffer.
+        key_lengths: bytes of each key.
+        values: the fields of the values by name, or one array named `""` if they are not records.
+        buffer: the bytes.
     """
 
     records: Positions
-    keys: pa.StringArray
+    key_starts: Positions
+    key_lengths: Positions
     values: Mapping[str, Any]
+    buffer: Bytes
+
+    @property
+    def keys(self) -> pa.StringArray:
+        """The keys, copied."""
+        texts: Any = binary_array(self.buffer, self.key_starts, self.key_lengths).cast(pa.string())
+        keys: pa.StringArray = texts
+        return keys
 
 
 # Errors of numpy and Arrow for impossible positions, numbers and strings.
@@ -163,8 +176,7 @@ class _Map:
     column: MapColumn
 
     def spread(self, rows: Positions, _count: int) -> _Map:
-        column = self.column
-        return _Map(MapColumn(rows[column.records], column.keys, column.values))
+        return _Map(dataclasses.replace(self.column, records=rows[self.column.records]))
 
 
 Leaves = dict[str, "Leaf | _Union | _Map"]
@@ -185,7 +197,7 @@ class _Decoder:
         if node.kind == "union":
             return self._union(node, at, wanted, path)
         if wanted:
-            raise SchemaError(f"{path!r} is no record in the Avro schema and has no field {next(iter(wanted))!r}")
+            raise SchemaError(f"{path!r} is not a record in the Avro schema and has no field {next(iter(wanted))!r}")
         if node.kind in ("map", "array"):
             return self._collection(node, at, wanted, path)
         leaf, after = avro_values.read(self.buffer, node, at, keep=wanted is not None)
@@ -211,8 +223,11 @@ class _Decoder:
         for number, rows in _rows_of_branches(node, branches):
             branch = node.branches[number]
             below = _single_field(branch) if several else wanted
-            value, ends = self.value(branch, after[rows], below, path)
-            after[rows] = ends
+            if len(rows) == len(after):
+                value, after = self.value(branch, after, below, path)
+            else:
+                value, ends = self.value(branch, after[rows], below, path)
+                after[rows] = ends
             if several:
                 parts.update((number, (rows, leaf)) for leaf in value.values() if isinstance(leaf, Leaf))
             else:
@@ -246,8 +261,8 @@ class _Decoder:
         below: Wanted = {name: {} for name, _ in node.item.fields}
         value, _ = self.value(node.item, entries.value_starts, below, "")
         values = {name: _finish(self.buffer, leaf, len(entries.records)) for name, leaf in value.items()}
-        keys: Any = binary_array(self.buffer, entries.key_starts, entries.key_lengths).cast(pa.string())
-        return {path: _Map(MapColumn(entries.records, keys, values))}, entries.ends
+        column = MapColumn(entries.records, entries.key_starts, entries.key_lengths, values, self.buffer)
+        return {path: _Map(column)}, entries.ends
 
     def _skip_collection(self, node: Node, at: Positions) -> Positions:
         """Skip arrays and maps, entry by entry, all records together."""
@@ -278,8 +293,13 @@ def _rows_of_branches(node: Node, branches: Positions) -> Iterator[tuple[int, Po
     """Rows of each branch that occurs, other than null."""
     if not branches.size:
         return
-    if branches.min() < 0 or branches.max() >= len(node.branches):
+    least, greatest = int(branches.min()), int(branches.max())
+    if least < 0 or greatest >= len(node.branches):
         raise avro_values.BadValueError("a union has no such branch")
+    if least == greatest:  # as in most files
+        if node.branches[least].kind != "null":
+            yield least, np.arange(len(branches))
+        return
     for number in np.flatnonzero(np.bincount(branches)).tolist():
         if node.branches[number].kind != "null":
             yield number, np.flatnonzero(branches == number)

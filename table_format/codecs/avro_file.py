@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import fastavro
 
@@ -19,7 +19,6 @@ _SYNC: Final = 16
 # Apache Hudi does not compress these files; in other writers' files text shrinks to a twentieth at most.
 _FLOOR: Final = 8 * MEBIBYTE
 _RATIO: Final = 32
-
 Built = TypeVar("Built")
 
 
@@ -33,7 +32,7 @@ def read_avro_file(data: bytes, path: str, schema: dict[str, Any] | None = None)
 
     Raises:
         CorruptFileError: not a container file, a damaged one, one whose blocks decompress to more than 32
-            times the file's size and to more than 8 MiB, or one with a schema by which few bytes stand for any number
+            times the file's size and to more than 8 MiB, or one whose schema lets few bytes encode any number
             of values.
         UnsupportedTableError: an unknown codec.
     """
@@ -166,6 +165,26 @@ def read_avro_record(
         return build(records[0])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CorruptFileError(path, 0, f"an Avro record of an unknown shape: {error!r}") from error
+
+
+class AvroContent:
+    """Base of the classes that stand for a container file with one record."""
+
+    __slots__ = ()
+
+    @classmethod
+    def from_avro(cls, data: bytes, path: str) -> Self:
+        """Read a file's content.
+
+        Raises:
+            CorruptFileError: the file is damaged or of another shape.
+        """
+        return read_avro_record(data, path, cls.of)
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """From the decoded record; raises KeyError or TypeError for one of another shape."""
+        raise NotImplementedError
 
 
 def write_avro_file(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> bytes:

@@ -14,10 +14,9 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from table_format.codecs.avro_schema_tree import LOGICAL_TYPES
 from table_format.errors import SchemaError
 from table_format.meta_columns import META_COLUMNS
-
-UTC_MICROS = pa.timestamp("us", "UTC")
 
 _AvroSchema = Any  # JSON value: a type name, a list (union), or an object
 _PRIMITIVES: dict[str, pa.DataType] = {
@@ -32,17 +31,6 @@ _PRIMITIVES: dict[str, pa.DataType] = {
 }
 # Vectors of Hudi 1.2: `fixed` with that many little-endian numbers
 _VECTORS: dict[str, pa.DataType] = {"FLOAT": pa.float32(), "DOUBLE": pa.float64(), "INT8": pa.int8()}
-_LOGICAL: dict[str, pa.DataType] = {
-    "date": pa.date32(),
-    "timestamp-millis": pa.timestamp("ms", "UTC"),
-    "timestamp-micros": UTC_MICROS,
-    "timestamp-nanos": pa.timestamp("ns", "UTC"),
-    "local-timestamp-millis": pa.timestamp("ms"),
-    "local-timestamp-micros": pa.timestamp("us"),
-    "local-timestamp-nanos": pa.timestamp("ns"),
-    "time-millis": pa.time32("ms"),
-    "time-micros": pa.time64("us"),
-}
 
 
 def arrow_to_avro(schema: pa.Schema, table_name: str, *, meta_fields: bool = False) -> dict[str, Any]:
@@ -244,8 +232,8 @@ class _Reader:
             return self.record(schema, namespace)
         if kind in ("fixed", "enum"):
             return self.name(schema, namespace, self.plain(schema))
-        if logical in _LOGICAL and kind in ("int", "long"):
-            return _LOGICAL[logical]
+        if logical in LOGICAL_TYPES and kind in ("int", "long"):
+            return LOGICAL_TYPES[logical]
         return self.nested(schema, kind, namespace)
 
     def nested(self, schema: Mapping[str, Any], kind: _AvroSchema, namespace: str) -> pa.DataType:

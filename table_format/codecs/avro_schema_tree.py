@@ -7,10 +7,26 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from table_format.errors import SchemaError
 
 #: Logical types added in Hudi 1.2.
 HUDI_TYPES = frozenset({"vector", "variant", "blob"})
+UTC_MICROS = pa.timestamp("us", "UTC")
+LOGICAL_TYPES: dict[str, pa.DataType] = {
+    "date": pa.date32(),
+    "timestamp-millis": pa.timestamp("ms", "UTC"),
+    "timestamp-micros": UTC_MICROS,
+    "timestamp-nanos": pa.timestamp("ns", "UTC"),
+    "local-timestamp-millis": pa.timestamp("ms"),
+    "local-timestamp-micros": pa.timestamp("us"),
+    "local-timestamp-nanos": pa.timestamp("ns"),
+    "time-millis": pa.time32("ms"),
+    "time-micros": pa.time64("us"),
+}
+"""Arrow types of logical types, all stored as `int` or `long`."""
+
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
 

@@ -21,8 +21,6 @@ from table_format.codecs.varint import BadEncodingError, read_varint
 
 MEBIBYTE: Final = 1 << 20
 _LZMA_MEMORY: Final = 128 * MEBIBYTE  # twice what the strongest preset takes
-
-
 Inflater = Callable[[bytes | memoryview, int], bytes]
 
 
@@ -72,7 +70,7 @@ def _by_object(
         if len(content) <= most and not stream.eof:
             raise InflationError("it is cut off")
         if stream.unused_data:
-            raise InflationError("other bytes stand behind it")
+            raise InflationError("other bytes follow it")
         return content
 
     return run

@@ -49,7 +49,7 @@ class Unserved:
         return any(part.strip().rsplit(".", 1)[-1].lower() not in self.harmless for part in value.split(","))
 
 
-def lock_of_others(options: Mapping[str, str]) -> None:
+def refuse_other_lock_providers(options: Mapping[str, str]) -> None:
     """Refuse settings of another lock provider in a job that does not name a lock provider.
 
     Apache's default provider is ZooKeeper: a job that sets only its address relies on it.
@@ -104,14 +104,14 @@ UNSERVED: Final = (
     Unserved(
         "hoodie.index.class",
         True,
-        "records are found by the index of hoodie.index.type, by no class",
+        "records are found by the index of hoodie.index.type, not by a class",
         "give hoodie.index.type",
         harmless=("",),
     ),
     Unserved(
         "hoodie.bucket.index.partition.expressions",
         True,
-        "all partitions have one number of buckets",
+        "all partitions have the same number of buckets",
         "give hoodie.bucket.index.num.buckets alone",
         harmless=("",),
     ),
@@ -140,7 +140,8 @@ UNSERVED: Final = (
     Unserved("hoodie.datasource.compaction.async.enable", False, *_NO_COMPACTION),
     Unserved("hoodie.log.compaction.enable", False, *_NO_COMPACTION),
     Unserved("hoodie.log.compaction.inline", False, *_NO_COMPACTION),
-    Unserved("hoodie.archive.async", False, "the timeline is not archived by this writer", "leave it out"),
+    Unserved("hoodie.archive.async", False, "the timeline is archived by the write itself", "leave it out"),
+    Unserved("hoodie.archive.beyond.savepoint", False, "instants behind a savepoint stay active", "leave it out"),
     Unserved("hoodie.metadata.index.async", False, "indexes are built by the write itself", "leave it out"),
     Unserved("hoodie.metadata.index.bloom.filter.enable", False, *_INDEX),
     Unserved("hoodie.metadata.index.partition.stats.enable", False, *_INDEX),
@@ -148,7 +149,10 @@ UNSERVED: Final = (
     Unserved("hoodie.metadata.index.expression.enable", False, *_INDEX),
     Unserved("hoodie.partition.ttl.inline", False, "partitions do not expire by themselves", "call delete_partitions"),
     Unserved(
-        "hoodie.write.commit.callback.on", False, "nobody is called after a commit", "call after the write, in the job"
+        "hoodie.write.commit.callback.on",
+        False,
+        "no callback is made after a commit",
+        "call after the write, in the job",
     ),
     Unserved(
         "hoodie.client.init.callback.classes",
@@ -188,7 +192,7 @@ UNSERVED: Final = (
     Unserved(
         "hoodie.combine.before.upsert",
         False,
-        "an upsert always keeps one row a key",
+        "an upsert always keeps one row per key",
         "use insert where all are wanted",
         harmless=("", "true"),
     ),
@@ -213,7 +217,7 @@ UNSERVED: Final = (
         "leave it out",
         harmless=("", "timestamp_micros"),
     ),
-    Unserved("hoodie.parquet.writelegacyformat.enabled", False, "files have Parquet's present form", "leave it out"),
+    Unserved("hoodie.parquet.writelegacyformat.enabled", False, "files have Parquet's current format", "leave it out"),
     Unserved("hoodie.metrics.on", False, "there are no metrics of writes", "take them from the summary of the write"),
     Unserved("hoodie.errortable.enable", False, "a row that is refused fails the write", "filter the DataFrame before"),
     Unserved("hoodie.metaserver.enabled", False, "the table's own files are its timeline", "leave it out"),
@@ -245,6 +249,9 @@ OUR_WRITER_KEYS: Final = (
     "hoodie.catalog.write.surgery.max.small.groups",
     "hoodie.catalog.write.surgery.max.touched.percent",
     "hoodie.catalog.write.surgery.min.file.size",
+    "hoodie.catalog.write.driver.bytes",
+    "hoodie.catalog.write.direct.scan",
+    "hoodie.catalog.write.task.memory",
     "hoodie.catalog.write.tasks",
     "hoodie.catalog.write.zstd.level",
 )
@@ -286,7 +293,9 @@ _PREFIX_ALIKE: Final = 0.7
 
 # Keys of Spark, Hadoop and its formats, such as `parquet.block.size`.
 _OTHER_PREFIXES: Final = ("parquet", "spark", "fs", "dfs", "hive", "avro", "orc", "mapreduce", "hadoop")
-_PACKAGES: Final = frozenset({"table_format", "pushdown", "spark_writer", "catalog", "contextlib"})
+_PACKAGES: Final = frozenset(
+    {"table_format", "pushdown", "catalog", "table_writer", "spark_writer", "hudi_catalog", "contextlib", "functools"}
+)
 
 
 @functools.cache
@@ -296,7 +305,7 @@ def apache_keys() -> frozenset[str]:
     return _APACHES_OTHERS.union(line for line in lines if not line.startswith("#"))
 
 
-def is_apaches(key: str) -> bool:
+def is_apache_key(key: str) -> bool:
     """Whether Apache Hudi has an option of that name."""
     open_ended = key.startswith(_APACHES_PREFIXES) and not key.startswith(_NOT_OPEN)
     return open_ended or key in apache_keys()
@@ -318,7 +327,7 @@ def check_writer_options(options: Mapping[str, str], others: Mapping[str, str] |
     for key, value in options.items():
         if key.lower().startswith(OUR_PREFIX):
             _check_ours(key)
-        elif key.startswith(_PREFIX) and not is_apaches(key):
+        elif key.startswith(_PREFIX) and not is_apache_key(key):
             _warn(f"{key}: neither Apache Hudi nor hudi-catalog has this option; it does nothing{_hint(key)}")
         elif not key.startswith(_PREFIX):
             _check_foreign(key)
@@ -327,7 +336,7 @@ def check_writer_options(options: Mapping[str, str], others: Mapping[str, str] |
             raise OptionError(f"{key}={value!r}: {rule.reason}; {rule.remedy}")
         if rule is not None:
             _warn(f"{key}={value!r} does nothing here: {rule.reason}; {rule.remedy}")
-    lock_of_others({**(others or {}), **options})
+    refuse_other_lock_providers({**(others or {}), **options})
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
@@ -357,11 +366,11 @@ def _check_foreign(key: str) -> None:
     if not dot or first in _OTHER_PREFIXES:
         return
     for right in (_PREFIX + rest, _PREFIX + key.strip()):
-        if is_apaches(right) or right in OUR_WRITER_KEYS:
-            _warn(f"{key}: this is no option of Hudi's, whose keys begin with {_PREFIX} (did you mean {right}?)")
+        if is_apache_key(right) or right in OUR_WRITER_KEYS:
+            _warn(f"{key}: this is not an option of Hudi, whose keys begin with {_PREFIX} (did you mean {right}?)")
             return
     if nearest(first, ["hoodie"], _PREFIX_ALIKE):
-        _warn(f"{key}: this is no option of Hudi's, whose keys begin with {_PREFIX}{_hint(_PREFIX + rest)}")
+        _warn(f"{key}: this is not an option of Hudi, whose keys begin with {_PREFIX}{_hint(_PREFIX + rest)}")
 
 
 def _hint(key: str) -> str:

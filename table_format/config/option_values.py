@@ -9,12 +9,11 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
-from table_format.config.option_keys import ALIKE, is_apaches
+from table_format.config.option_keys import ALIKE, is_apache_key
 from table_format.errors import OptionError, did_you_mean
 
 Default = TypeVar("Default", int, "int | None")
 Choice = TypeVar("Choice", str, None)
-
 _DIGITS: Final = 18
 """Digits of a number at most; Python refuses to convert texts of thousands."""
 
@@ -141,14 +140,14 @@ def key_value_lines(values: Mapping[str, str], key: str) -> dict[str, str]:
     for line in filter(None, map(str.strip, values.get(key, "").splitlines())):
         name, equals, value = line.partition("=")
         if not equals or not name.strip():
-            raise OptionError(f"{key}: {line!r} is not name=value; there is one a line")
+            raise OptionError(f"{key}: {line!r} is not name=value; give one per line")
         pairs[name.strip()] = value.strip()
     return pairs
 
 
 def _no_such(key: str, known: Iterable[str], owner: str) -> str:
     hint = did_you_mean(key, known, ALIKE)
-    if is_apaches(key) and not hint:
+    if is_apache_key(key) and not hint:
         return f"an option of Apache Hudi's that {owner} does not read"
     return f"no such option of {owner}{hint}"
 

@@ -31,11 +31,9 @@ BASE_FILE_FORMAT: Final = "hoodie.table.base.file.format"
 LAYOUTS: Final = {6: 1, 8: 2, 9: 2}
 #: Table versions that are written.
 WRITABLE_VERSIONS: Final = (6,)
-
 COMMIT_TIME: Final = "COMMIT_TIME_ORDERING"
 EVENT_TIME: Final = "EVENT_TIME_ORDERING"
 CUSTOM: Final = "CUSTOM"
-
 _EVENT_TIME_PAYLOADS: Final = ("DefaultHoodieRecordPayload", "EventTimeAvroPayload")
 _COMMIT_TIME_PAYLOADS: Final = ("OverwriteWithLatestAvroPayload",)
 _STRATEGIES: Final = {
@@ -58,7 +56,7 @@ class KeyGeneratorType(Enum):
     OTHER = "OTHER"
 
 
-_GENERATOR_CLASSES: Final = {
+GENERATOR_CLASSES: Final = {
     "SimpleKeyGenerator": KeyGeneratorType.SIMPLE,
     "ComplexKeyGenerator": KeyGeneratorType.COMPLEX,
     "NonpartitionedKeyGenerator": KeyGeneratorType.NON_PARTITION,
@@ -127,7 +125,7 @@ class TableConfig:
         name = self.raw.get("hoodie.table.keygenerator.class", "")
         if name:
             short = name.rsplit(".", 1)[-1].replace("AvroKeyGenerator", "KeyGenerator")
-            return _GENERATOR_CLASSES.get(short, KeyGeneratorType.OTHER)
+            return GENERATOR_CLASSES.get(short, KeyGeneratorType.OTHER)
         if not self.partition_fields:
             return KeyGeneratorType.NON_PARTITION
         single = len(self.partition_fields) == 1 and len(self.record_key_fields) <= 1
@@ -259,7 +257,7 @@ class TableConfig:
         try:
             return int(text)
         except ValueError as error:
-            raise OptionError(f"{PROPERTIES_PATH}: {key}={text!r} is no whole number") from error
+            raise OptionError(f"{PROPERTIES_PATH}: {key}={text!r} is not a whole number") from error
 
     def _bool(self, key: str, *, default: bool) -> bool:
         text = self.raw.get(key, "").strip().lower()
@@ -312,7 +310,7 @@ def _refuse_other_kinds(config: TableConfig, uri: str) -> None:
     """Refuse bootstrapped tables and other table formats, whose rows or timeline are elsewhere."""
     bootstrapped = config.raw.get("hoodie.bootstrap.base.path")
     if bootstrapped:
-        raise UnsupportedTableError(f"{uri}: a table bootstrapped from {bootstrapped}, where its rows may still lie")
+        raise UnsupportedTableError(f"{uri}: a table bootstrapped from {bootstrapped}, where its rows may still be")
     table_format = config.raw.get("hoodie.table.format") or "native"
     if table_format.lower() != "native":
         raise UnsupportedTableError(f"{uri}: hoodie.table.format={table_format}; only native tables are read")
@@ -418,10 +416,14 @@ def update_table_config(storage: Storage, changes: Mapping[str, str | None]) -> 
     return config
 
 
-def recover_table_config(storage: Storage) -> None:
-    """Recover from an interrupted update: restore the properties from the backup, then delete the backup."""
+def recover_table_config(storage: Storage) -> bool:
+    """Recover from an interrupted update: restore the properties from the backup, then delete the backup.
+
+    Returns:
+        Whether there was one.
+    """
     if not storage.exists(BACKUP_PATH):
-        return
+        return False
     backup = storage.read(BACKUP_PATH)
     try:
         parse_table_config(storage.read(PROPERTIES_PATH), PROPERTIES_PATH)
@@ -429,6 +431,7 @@ def recover_table_config(storage: Storage) -> None:
         parse_table_config(backup, BACKUP_PATH)
         storage.overwrite(PROPERTIES_PATH, backup)
     storage.delete(BACKUP_PATH)
+    return True
 
 
 def _with_checksum(values: Mapping[str, str]) -> TableConfig:

@@ -1,4 +1,4 @@
-"""One block of an HFile: header, checksums, compression."""
+"""One block of an HFile: header, checksums, compression. Reading and writing share the header, so both are here."""
 
 import zlib
 from collections.abc import Callable
@@ -18,10 +18,8 @@ ROOT_INDEX = b"IDXROOT2"
 LEAF_INDEX = b"IDXLEAF2"
 INTERMEDIATE_INDEX = b"IDXINTE2"
 FILE_INFO = b"FILEINF2"
-
 HEADER = Struct(">8siiqBii")
 HEADER_SIZE = HEADER.size
-
 CODECS = {0: "LZO", 1: "GZ", 2: "NONE", 3: "SNAPPY", 4: "LZ4", 5: "BZIP2", 6: "ZSTD"}
 CODEC_IDS = {name: number for number, name in CODECS.items()}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +26,9 @@ KEY_OVERHEAD: Final = 2 + len(SUFFIX)
 LENGTHS: Final = Struct(">II")
 ENTRY_OVERHEAD: Final = LENGTHS.size + 1
 """Bytes of an entry besides key and value: two lengths, and the MVCC version 0 at the end."""
+
+# Bytes of values that are decoded at a time.
+_PART = 3 << 20
 
 # Bytes that are walked entry by entry in the time of a numpy call.
 _FEW_BYTES = 8 * 1024
@@ -194,8 +199,35 @@ class HFileEntries:
         none = np.empty(0, dtype=np.int64)
         return HFileEntries(np.empty(0, dtype=np.uint8), none, none, none, none)
 
+    @staticmethod
+    def joined(parts: Sequence[HFileEntries]) -> HFileEntries:
+        """The entries of several parts, one after the other."""
+        if len(parts) <= 1:
+            return parts[0] if parts else HFileEntries.empty()
+        shifts = np.cumsum([0, *(len(part.buffer) for part in parts[:-1])])
+        pairs = list(zip(parts, shifts.tolist(), strict=True))
+        return HFileEntries(
+            np.concatenate([part.buffer for part in parts]),
+            np.concatenate([part.key_starts + shift for part, shift in pairs]),
+            np.concatenate([part.key_lengths for part in parts]),
+            np.concatenate([part.value_starts + shift for part, shift in pairs]),
+            np.concatenate([part.value_lengths for part in parts]),
+        )
+
     def __len__(self) -> int:
         return len(self.key_starts)
+
+    def parts(self) -> list[HFileEntries]:
+        """The entries in parts of a size whose columns fit into a core's cache; each has the buffer up to its end."""
+        if not len(self):
+            return [self]
+        ends = self.value_starts + self.value_lengths
+        sizes = np.cumsum(self.value_lengths)
+        cuts = np.unique(np.searchsorted(sizes, np.arange(_PART, int(sizes[-1]), _PART)) + 1).tolist()
+        bounds = list(itertools.pairwise([0, *cuts, len(self)]))
+        taken = [self.take(slice(begin, end)) for begin, end in bounds if begin < end]
+        reach = [int(ends[begin:end].max()) for begin, end in bounds if begin < end]
+        return [dataclasses.replace(part, buffer=part.buffer[:end]) for part, end in zip(taken, reach, strict=True)]
 
     def keys(self) -> pa.BinaryArray:
         """All keys, copied."""
@@ -233,9 +265,12 @@ class HFileEntries:
         """The entries whose keys start with a prefix."""
         if not prefix:
             return self
-        rows = np.flatnonzero(self.key_lengths >= len(prefix))
-        begins = _windows(self.buffer, len(prefix))[self.key_starts[rows]] == np.void(prefix)
-        return self.take(rows[begins])
+        long_enough = self.key_lengths >= len(prefix)
+        rows = slice(None) if long_enough.all() else np.flatnonzero(long_enough)
+        begins = _starting_with(self.buffer, self.key_starts[rows], prefix)
+        if begins.all():
+            return self.take(rows)
+        return self.take(np.flatnonzero(begins) if isinstance(rows, slice) else rows[begins])
 
     def get(self, keys: Sequence[bytes]) -> HFileEntries:
         """Entries with one of these keys; absent keys are left out."""
@@ -296,6 +331,18 @@ def _split(buffer: Bytes, starts: Positions) -> tuple[HFileEntries, NDArray[np.b
 def _windows(buffer: Bytes, width: int) -> NDArray[Any]:
     """All windows of `width` bytes by start, without a copy."""
     return np.ndarray((max(len(buffer) - width + 1, 0),), dtype=f"V{width}", buffer=buffer, strides=(1,))
+
+
+def _starting_with(buffer: Bytes, starts: Positions, prefix: bytes) -> NDArray[np.bool_]:
+    """Which spans, none shorter than a prefix, start with it; eight bytes are compared at a time."""
+    size = len(prefix)
+    if size < 8:
+        return np.asarray(_windows(buffer, size)[starts] == np.void(prefix))
+    begins = np.ones(len(starts), np.bool_)
+    words: NDArray[Any] = np.ndarray((max(len(buffer) - 7, 0),), "<u8", cast("Any", buffer), strides=(1,))
+    for place in {*range(0, size - 7, 8), size - 8}:
+        begins &= words[starts + place] == int.from_bytes(prefix[place : place + 8], "little")
+    return begins
 
 
 def _big_endian(buffer: Bytes, positions: Positions, width: int) -> Positions:

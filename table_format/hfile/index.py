@@ -1,4 +1,4 @@
-"""The block index of an HFile: which block holds which range of keys."""
+"""The block index of an HFile: which block holds which range of keys; entries are written here too, as one struct."""
 
 import bisect
 import itertools

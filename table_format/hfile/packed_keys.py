@@ -33,21 +33,15 @@ from table_format.errors import CorruptFileError
 from table_format.hfile.sorted_keys import KeySpans, bisect_ranges
 
 Matrix = NDArray[np.uint8]
-
 LONGEST: Final = 256
-
 """Length in bytes of the longest key that is packed."""
 
 HALF_BYTE: Final = 16
-
 """Different bytes at a position that fit into half a byte."""
 
 _WIDEST = 32  # bytes of a packed key; wider ones save hardly anything
-
 _SAMPLE = 4096
-
 _CHUNK = 16 * 1024  # rows that fit into the core's cache
-
 _FAULT = np.uint16(0xFFFF)
 
 
@@ -213,21 +207,14 @@ def _table(first: bytes, second: bytes) -> NDArray[np.uint16]:
 
 
 NAME: Final = "catalog.packedKeys"
-
 """Name of the meta block; sorts after `bloomFilter`, since names of meta blocks ascend."""
 
 _VERSION = 1
-
 _WORD = 8
-
 _PADDING = 8
-
 _MOST_VALUES = 1 << 16
-
 _KEYS_PER_VALUE = 4  # if fewer keys share a value, the copy would be as large as the values
-
 _FEW = 16
-
 Numbers = NDArray[np.unsignedinteger[Any]]
 
 

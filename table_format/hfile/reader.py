@@ -19,7 +19,7 @@ from table_format.hfile import block, index, packed_keys, trailer
 from table_format.hfile.entries import HFileEntries, find_entries, key_spans, split_entries
 from table_format.hfile.packed_keys import PackedKeys
 from table_format.hfile.sorted_keys import KeySpans, matches, matches_by_hash
-from table_format.mapping import compute_threads
+from table_format.threads import compute_threads
 
 # Trailer, index and file info of most files fit into one read of this size.
 _TAIL = 64 * 1024
@@ -36,6 +36,8 @@ _MANY_BLOCKS, _KEYS_PER_BLOCK = 8, 4
 _GAP = 256 * 1024
 # Limit of the decompressed size of blocks that are read together.
 _FLOOR, _RATIO = 512 * MEBIBYTE, 128
+# Decompressed bytes that are parsed at a time.
+_CHUNK = 4 * MEBIBYTE
 _TOO_LONG = "an HFile entry reaches past the end of its block; restore the file"
 T = TypeVar("T")
 R = TypeVar("R")
@@ -129,10 +131,26 @@ class HFileReader:
             CorruptFileError: a broken block, or another number of entries than in the trailer.
         """
         entries = self._read_blocks(range(len(self.block_index)))
-        if len(entries) != self.entry_count:
-            counts = f"the trailer counts {self.entry_count} entries, the blocks hold {len(entries)}"
-            raise CorruptFileError(self.name, self._trailer_offset, counts)
+        self.check_count(len(entries))
         return entries
+
+    def check_count(self, count: int) -> None:
+        """Compare the number of entries of all blocks with that in the trailer.
+
+        Raises:
+            CorruptFileError: they differ.
+        """
+        if count != self.entry_count:
+            counts = f"the trailer counts {self.entry_count} entries, the blocks hold {count}"
+            raise CorruptFileError(self.name, self._trailer_offset, counts)
+
+    def entries_of(self, blocks: Sequence[int]) -> HFileEntries:
+        """Entries of some data blocks, by their rising numbers in `block_index`.
+
+        Raises:
+            CorruptFileError: one of these blocks is broken.
+        """
+        return self._read_blocks(blocks)
 
     def check_packed_keys(self, entries: HFileEntries) -> None:
         """Compare the packed keys, if present, with all entries of the file.
@@ -153,6 +171,29 @@ class HFileReader:
         if index.order_is_doubtful(prefix):
             return self.entries().prefix(prefix)
         return self._read_blocks(self.block_index.blocks_of_prefix(prefix)).prefix(prefix)
+
+    def chunks(self, prefix: bytes = b"") -> list[Callable[[], HFileEntries]]:
+        """As `prefix`, in chunks that fit into a core's cache, each decompressed and parsed when it is called.
+
+        Raises:
+            CorruptFileError: the index or the header of a block is broken; and the calls, if the content is.
+        """
+        if index.order_is_doubtful(prefix):
+            return [lambda: self.prefix(prefix)]
+        raw = self._raw_blocks(self.block_index.blocks_of_prefix(prefix))
+        places = [self.block_index.offsets[number] for number in raw]
+        blocks = list(raw.values())
+        sizes = self._content_sizes(blocks, places)
+        groups = np.cumsum(sizes, dtype=np.int64) // _CHUNK
+        cuts = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(blocks)]
+        return [
+            functools.partial(self._chunk, blocks[begin:end], places[begin:end], prefix)
+            for begin, end in itertools.pairwise(cuts)
+            if begin < end
+        ]
+
+    def _chunk(self, raw: list[memoryview], places: list[int], prefix: bytes) -> HFileEntries:
+        return self._parse(raw, places).prefix(prefix)
 
     def get(self, keys: Sequence[bytes]) -> HFileEntries:
         """Entries with one of these keys, in file order; absent keys are left out.
@@ -350,14 +391,20 @@ class HFileReader:
 
         return dict(itertools.chain.from_iterable(_map(read, runs, _READERS)))
 
-    def _parse(self, raw: list[memoryview], places: list[int]) -> HFileEntries:
-        """Decompress data blocks into one buffer and find their entries."""
+    def _content_sizes(self, raw: Sequence[memoryview], places: Sequence[int]) -> list[int]:
+        """Decompressed size of each of some data blocks, checked before memory is allocated for it."""
         codec = self.trailer.codec
         sizes = [
             block.content_size(data, place, self.name, codec, block.DATA)
             for data, place in zip(raw, places, strict=True)
         ]
         self._check_growth(raw, sizes, places)
+        return sizes
+
+    def _parse(self, raw: list[memoryview], places: list[int]) -> HFileEntries:
+        """Decompress data blocks into one buffer and find their entries."""
+        codec = self.trailer.codec
+        sizes = self._content_sizes(raw, places)
         ends = np.cumsum(sizes, dtype=np.int64)
         buffer = np.empty(sum(sizes), dtype=np.uint8)
 

@@ -12,18 +12,10 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import (
-    Bytes,
-    Positions,
-    binary_array,
-    from_numpy,
-    pc,
-    spans_of,
-    to_numpy,
-    valid_mask,
-)
+from table_format.codecs.arrow_numpy import Bytes, Positions, binary_array, from_numpy, spans_of, to_numpy, valid_mask
 
 _WORD = 8
 _SHORT = 4

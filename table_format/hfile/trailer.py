@@ -1,4 +1,4 @@
-"""Trailer (of fixed size) and file info block of an HFile."""
+"""Trailer (of fixed size) and file info block of an HFile, read and written by the same field numbers."""
 
 from dataclasses import dataclass
 from typing import Final

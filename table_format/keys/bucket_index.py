@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import pc
 from table_format.errors import CorruptFileError
 from table_format.keys.java_hash import Int32Array, bucket_id_one, bucket_ids, buckets_of_hashes, java_string_hash
 from table_format.storage import Storage

@@ -21,7 +21,6 @@ from table_format.errors import OptionError, RecordError
 UInt32Array = npt.NDArray[np.uint32]
 Int32Array = npt.NDArray[np.int32]
 Int64Array = npt.NDArray[np.int64]
-
 _BASE = 31
 _INVERSE = pow(_BASE, -1, 1 << 32)
 _MASK = 0xFFFFFFFF

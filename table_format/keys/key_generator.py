@@ -8,8 +8,9 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import pc
+from table_format.config.table_config import GENERATOR_CLASSES, KeyGeneratorType
 from table_format.errors import OptionError, RecordError
 from table_format.keys.bucket_index import EMPTY_KEY_PART, NULL_KEY_PART, BucketHashRule, bucket_ids_of_keys
 from table_format.keys.java_hash import Int32Array, bucket_ids
@@ -19,16 +20,8 @@ from table_format.keys.timestamp_keys import TimestampFormat
 
 Batch = pa.Table | pa.RecordBatch
 SingleKeyForm = Literal["value", "field:value"]
-GENERATORS = ("SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP", "CUSTOM", "GLOBAL_DELETE")
+GENERATORS = tuple(kind.value for kind in KeyGeneratorType if kind is not KeyGeneratorType.OTHER)
 _CONSISTENT_TIMESTAMPS = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
-_CLASSES = {
-    "SimpleKeyGenerator": "SIMPLE",
-    "ComplexKeyGenerator": "COMPLEX",
-    "NonpartitionedKeyGenerator": "NON_PARTITION",
-    "TimestampBasedKeyGenerator": "TIMESTAMP",
-    "CustomKeyGenerator": "CUSTOM",
-    "GlobalDeleteKeyGenerator": "GLOBAL_DELETE",
-}
 
 
 class HasProperties(Protocol):
@@ -157,14 +150,23 @@ class KeyGenerator:
     spec: KeySpec
     hash_rule: BucketHashRule = BucketHashRule.SPLIT
 
-    def record_keys(self, batch: Batch) -> pa.Array[Any]:
+    def field_texts(self, batch: Batch) -> dict[str, pa.Array[Any]]:
+        """The texts of the record key fields by name, for `record_keys` and `bucket_ids` of the same rows."""
+        return {field: text_column(batch, field) for field in self.spec.record_key_fields}
+
+    def record_keys(self, batch: Batch, field_texts: Mapping[str, pa.Array[Any]] | None = None) -> pa.Array[Any]:
         """`_hoodie_record_key` of each row, a `string` array.
+
+        Args:
+            batch: rows with the key columns.
+            field_texts: see `field_texts`, if computed already.
 
         Raises:
             RecordError: a row without a key: null or empty, or a composite key whose parts all are.
             SchemaError: a key column is missing or has an unsupported type.
         """
-        texts = [text_column(batch, field) for field in self.spec.record_key_fields]
+        by_field = field_texts or self.field_texts(batch)
+        texts = [by_field[field] for field in self.spec.record_key_fields]
         if not self.spec.prefixed:
             _refuse(pc.fill_null(pc.equal(texts[0], ""), fill_value=True), self.spec.record_key_fields)
             return _plain(texts[0])
@@ -192,7 +194,12 @@ class KeyGenerator:
         return paths
 
     def bucket_ids(
-        self, batch: Batch, bucket_count: int, hash_fields: Sequence[str] = (), keys: pa.Array[Any] | None = None
+        self,
+        batch: Batch,
+        bucket_count: int,
+        hash_fields: Sequence[str] = (),
+        keys: pa.Array[Any] | None = None,
+        field_texts: Mapping[str, pa.Array[Any]] | None = None,
     ) -> Int32Array:
         """Bucket of each row, as computed by Apache's writers from the record key.
 
@@ -201,6 +208,7 @@ class KeyGenerator:
             bucket_count: `hoodie.bucket.index.num.buckets`.
             hash_fields: `hoodie.bucket.index.hash.field`, a subset of the record key fields; all of them when empty.
             keys: the record keys, if computed already.
+            field_texts: see `field_texts`, if computed already.
         """
         fields = self._hash_fields(hash_fields)
         if keys is None:
@@ -210,10 +218,11 @@ class KeyGenerator:
             return bucket_ids_of_keys(keys, fields, bucket_count, self.hash_rule)
         if not prefixed:
             return bucket_ids([keys], bucket_count)
-        return bucket_ids([text_column(batch, field) for field in all_fields if field in fields], bucket_count)
+        texts = field_texts or self.field_texts(batch)
+        return bucket_ids([texts[field] for field in all_fields if field in fields], bucket_count)
 
     def _always_has_text(self, batch: Batch, field: str) -> bool:
-        """Whether no value of a key column is null or an empty text, as its type and nulls tell."""
+        """Whether no value of a key column is null or an empty text, judged by its type and nulls."""
         column = raw_column(batch, field)
         return column.null_count == 0 and pa.types.is_integer(column.type)
 
@@ -286,9 +295,11 @@ def _generator_of(properties: Mapping[str, str]) -> str:
         return kind.upper()
     name = properties.get("hoodie.table.keygenerator.class", "").rpartition(".")[2].replace("Avro", "")
     if name:
-        if name not in _CLASSES:
-            raise OptionError(f"hoodie.table.keygenerator.class: {name!r} is not supported; {', '.join(_CLASSES)} are")
-        return _CLASSES[name]
+        if name not in GENERATOR_CLASSES:
+            raise OptionError(
+                f"hoodie.table.keygenerator.class: {name!r} is not supported; {', '.join(GENERATOR_CLASSES)} are"
+            )
+        return GENERATOR_CLASSES[name].value
     if not _split_list(properties.get("hoodie.table.partition.fields")):
         return "NON_PARTITION"
     several = any("," in properties.get(f"hoodie.table.{key}.fields", "") for key in ("recordkey", "partition"))

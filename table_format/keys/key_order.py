@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import pc, spans_of, to_numpy
+from table_format.codecs.arrow_numpy import spans_of, to_numpy
 
 Rows = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -43,7 +44,7 @@ class _WordOrder:
         self._lengths = lengths - shared
 
     def order(self) -> Rows | None:
-        """The positions; None where some texts are equal for too long."""
+        """The positions; None if some texts are equal for too long."""
         words = self._word(slice(None), 0)
         order = np.argsort(words)  # not stable, which is several times as fast; the last step makes up for it
         words = words[order]

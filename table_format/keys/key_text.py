@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import pc
 from table_format.errors import RecordError, SchemaError, did_you_mean
 
 

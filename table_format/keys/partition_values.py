@@ -6,19 +6,23 @@ both written `__HIVE_DEFAULT_PARTITION__`. URL encoding is optional, and escapes
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import pc
+from table_format.codecs.arrow_numpy import from_numpy
 from table_format.errors import RecordError
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Path text of null and, in string columns, of the empty string."""
 
 _ESCAPED = frozenset([*map(chr, range(1, 0x20)), "\x7f", *"\"#%'*/:=?\\{[]^"])
+_UNSAFE = f"[{re.escape(''.join(sorted(_ESCAPED)))}]"
 _PERCENT = re.compile("%([0-9a-fA-F]{2})")
 
 
@@ -31,6 +35,15 @@ def escape_path_name(value: str) -> str:
     if _ESCAPED.isdisjoint(value):
         return value
     return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in value)
+
+
+def escape_path_names(values: Any) -> Any:
+    """`escape_path_name` of each text of an array; nulls stay null."""
+    unsafe: Any = pc.fill_null(pc.match_substring_regex(values, _UNSAFE), False)
+    if not unsafe.true_count:
+        return values
+    escaped = [None if text is None else escape_path_name(text) for text in values.filter(unsafe).to_pylist()]
+    return pc.replace_with_mask(values, unsafe, pa.array(escaped, pa.string()))
 
 
 def unescape_path_name(text: str) -> str:
@@ -85,66 +98,93 @@ KNOWN = "known"
 
 
 def parse_partition_paths(
-    paths: Sequence[str], fields: Sequence[str], kinds: Sequence[pa.DataType], *, hive_style: bool, url_encode: bool
+    paths: Sequence[str] | pa.Array[Any],
+    fields: Sequence[str],
+    kinds: Sequence[pa.DataType],
+    *,
+    hive_style: bool,
+    url_encode: bool,
 ) -> pa.Table:
     """Like `parse_partition_path` for many paths: one column per field, by position, and a last column `known`.
 
     If `known` is false the path cannot be parsed (too few parts, or text that is not a value of the type),
     and every filter must keep the partition.
     """
-    rows = [_split(path, fields, hive_style=hive_style) for path in paths]
-    known = pa.array([row is not None for row in rows], pa.bool_())
+    array: Any = paths if isinstance(paths, pa.Array) else pa.array(paths, pa.string())
+    fitting, parts = _hive_parts(array, fields) if hive_style and fields else _parts(array, len(fields))
+    known: Any = fitting
     columns = []
-    for position, kind in enumerate(kinds):
-        texts = [None if row is None else _value_text(row[position], url_encode=url_encode) for row in rows]
-        column, valid = _typed(pa.array(texts, pa.string()), kind)
+    for part, kind in zip(parts, kinds, strict=True):
+        texts: Any = pc.if_else(pc.equal(part, DEFAULT_PARTITION), pa.scalar(None, pa.string()), part)
+        column, valid = _typed(_unescaped(texts) if url_encode else texts, kind)
         columns.append(column)
         known = pc.and_(known, valid)
     return pa.Table.from_arrays([*columns, known], names=[*fields, KNOWN])
 
 
-def _split(path: str, fields: Sequence[str], *, hive_style: bool) -> list[str] | None:
-    if not fields:
-        return []
-    if not hive_style:
-        if len(fields) == 1:  # a value may contain slashes
-            return [path] if path else None
-        parts = path.split("/")
-        return parts if len(parts) == len(fields) else None
-    # Values may contain slashes here as well; `/field=` marks the start of the next one.
-    pattern = "/".join(f"{re.escape(field)}=(.*)" for field in fields)
-    match = re.fullmatch(pattern, path, re.DOTALL)
-    if match is None or any(f"/{field}=" in value for field in fields for value in match.groups()):
-        return None
-    return list(match.groups())
+def _parts(paths: Any, count: int) -> tuple[Any, list[Any]]:
+    """Whether each path has a part for each field, and the parts, null where it has not."""
+    if count <= 1:  # a value may contain slashes
+        fitting = pc.not_equal(paths, "") if count else pc.is_valid(paths)
+        return fitting, [_only(paths, fitting)] * count
+    lists = pc.split_pattern(paths, "/")
+    fitting = pc.equal(pc.list_value_length(lists), count)
+    lists = _only(lists, fitting)
+    if fitting.true_count == 0:  # list_element fails on an array of no lists
+        return fitting, [pa.nulls(len(paths), pa.string())] * count
+    return fitting, [pc.list_element(lists, at) for at in range(count)]
 
 
-def _value_text(text: str, *, url_encode: bool) -> str | None:
-    if text == DEFAULT_PARTITION:
-        return None
-    return unescape_path_name(text) if url_encode else text
+def _hive_parts(paths: Any, fields: Sequence[str]) -> tuple[Any, list[Any]]:
+    """As `_parts` for segments `field=value`, whose values may contain slashes: `/field=` starts the next one."""
+    if len(fields) == 1:
+        start = f"{fields[0]}="
+        fitting = pc.starts_with(paths, start)
+        values = [pc.utf8_slice_codeunits(paths, len(start))]
+    else:
+        pattern = "/".join(f"{re.escape(field)}=(?P<f{at}>.*)" for at, field in enumerate(fields))
+        groups = pc.extract_regex(paths, rf"(?s)\A{pattern}\z")
+        fitting = pc.is_valid(groups)
+        values = [pc.struct_field(groups, at) for at in range(len(fields))]
+    for value, field in itertools.product(values, fields):
+        fitting = pc.and_not(fitting, pc.fill_null(pc.match_substring(value, f"/{field}="), False))
+    return fitting, [_only(value, fitting) for value in values]
 
 
-def _typed(texts: Any, kind: pa.DataType) -> tuple[pa.Array[Any], pa.Array[Any]]:
+def _only(values: Any, mask: Any) -> Any:
+    """The values where a mask is true, null elsewhere."""
+    return values if mask.true_count == len(mask) else pc.if_else(mask, values, pa.scalar(None, values.type))
+
+
+def _unescaped(texts: Any) -> Any:
+    escaped = pc.fill_null(pc.match_substring(texts, "%"), False)
+    if not escaped.true_count:
+        return texts
+    plain = [None if text is None else unescape_path_name(text) for text in texts.filter(escaped).to_pylist()]
+    return pc.replace_with_mask(texts, escaped, pa.array(plain, pa.string()))
+
+
+def _typed(texts: Any, kind: pa.DataType) -> tuple[Any, Any]:
     """Cast texts to a type; values, and a mask of valid texts."""
     try:
-        return _cast(texts, kind), pa.array([True] * len(texts), pa.bool_())
+        return _cast(texts, kind), from_numpy(np.ones(len(texts), np.bool_))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         pass
-    values, valid = [], []
-    for text in texts:  # one by one if a text does not fit
-        try:
-            values.append(_cast(pa.array([text.as_py()], pa.string()), kind)[0].as_py())
-            valid.append(True)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            values.append(None)
-            valid.append(False)
-    return pa.array(values, kind), pa.array(valid, pa.bool_())
+    if len(texts) <= 1:
+        target: Any = _value_type(kind)
+        return pa.nulls(len(texts), target), from_numpy(np.zeros(len(texts), np.bool_))
+    middle = len(texts) // 2  # until what does not fit is alone
+    halves = [_typed(half, kind) for half in (texts[:middle], texts[middle:])]
+    values, valid = (pa.concat_arrays(list(pieces)) for pieces in zip(*halves, strict=True))
+    return values, valid
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if isinstance(kind, pa.DictionaryType) else kind
 
 
 def _cast(texts: Any, kind: pa.DataType) -> Any:
-    if isinstance(kind, pa.DictionaryType):
-        kind = kind.value_type
+    kind = _value_type(kind)
     if isinstance(kind, pa.TimestampType):  # raw microseconds, see key_text
         return pc.cast(pc.cast(pc.cast(texts, pa.int64()), pa.timestamp("us", kind.tz)), kind)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import pc
 from table_format.errors import OptionError, RecordError
 from table_format.keys.joda_time import format_time, letters_of, parse_time, parse_zone
 
@@ -293,7 +293,7 @@ def _finest(pattern: str) -> str | None:
 def _zone(name: str | None) -> dt.tzinfo | None:
     """Zone of path texts; None if releases or this one may differ about it."""
     zone = parse_zone(name)
-    # Java takes an offset without "GMT" for an unknown name, and thus for UTC.
+    # To Java an offset without "GMT" is an unknown name, which means UTC.
     bare = isinstance(zone, dt.timezone) and zone != dt.UTC and not str(name).startswith("GMT")
     return None if bare else zone
 

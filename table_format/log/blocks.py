@@ -1,8 +1,8 @@
-"""Blocks of Hudi log files: parsing, the blocks that apply, and writing."""
+"""Blocks of Hudi log files: parsing, and the blocks that apply."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from struct import Struct
@@ -185,7 +185,7 @@ def _parse(view: memoryview, start: int, end: int, path: str) -> LogBlock:
         raise _BrokenBlockError(position, "the content is longer than the block")
     footer, position = _read_map(body, content_end)
     if position != len(body):
-        raise _BrokenBlockError(position, "bytes stand behind the footer")
+        raise _BrokenBlockError(position, "there are bytes after the footer")
     content = view[content_start:content_end]
     return LogBlock(kind, header, content, start, end - start, path, content_start, footer)
 
@@ -262,39 +262,3 @@ def with_block(queue: list[LogBlock], block: LogBlock) -> list[LogBlock]:
     last = max((place for place, queued in enumerate(queue) if queued.instant in times), default=len(queue))
     place = sum(1 for queued in queue[:last] if queued.instant not in times)
     return [*remaining[:place], block, *remaining[place:]]
-
-
-_PAIR = Struct(">ii")
-
-
-def write_log_block(kind: BlockType, header: Mapping[int, str], content: bytes) -> bytes:
-    """Encode a block, to be appended to a log file.
-
-    Args:
-        kind: block type.
-        header: values by `HeaderKey`; INSTANT_TIME is mandatory, SCHEMA for data blocks.
-        content: the block's bytes.
-    """
-    entries = bytearray(len(header).to_bytes(4, "big"))
-    for key, value in header.items():
-        text = value.encode()
-        entries += _PAIR.pack(key, len(text)) + text
-    body = b"".join((_PAIR.pack(VERSION, kind), entries, len(content).to_bytes(8, "big"), content, bytes(4)))
-    length = len(body) + 8
-    return b"".join((MAGIC, length.to_bytes(8, "big"), body, (length + len(MAGIC)).to_bytes(8, "big")))
-
-
-def write_hfile_block(instant: str, schema_json: str, hfile: bytes) -> bytes:
-    """Encode a data block with an HFile, as in the metadata table's logs."""
-    header: dict[int, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema_json}
-    return write_log_block(BlockType.HFILE_DATA, header, hfile)
-
-
-def write_rollback_block(instant: str, target_instant: str) -> bytes:
-    """Encode a command block, which makes readers drop all earlier blocks of `target_instant`."""
-    header: dict[int, str] = {
-        HeaderKey.INSTANT_TIME: instant,
-        HeaderKey.COMMAND_BLOCK_TYPE: ROLLBACK_COMMAND,
-        HeaderKey.TARGET_INSTANT_TIME: target_instant,
-    }
-    return write_log_block(BlockType.COMMAND, header, b"")

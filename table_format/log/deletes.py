@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 
 import fastavro
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import join_bytes, spans_of, to_numpy
-from table_format.codecs.avro_encode import encode_longs
 from table_format.errors import CorruptFileError, UnsupportedTableError
-from table_format.log.blocks import BlockType, HeaderKey, LogBlock, write_log_block
+from table_format.log.blocks import LogBlock
 
-_HEAD = Struct(">ii")
-_VERSION = 3
+HEAD = Struct(">ii")
+VERSION = 3
 _NAMESPACE = "org.apache.hudi.avro.model"
-_PRESENT, _INT_BRANCH = b"\x02", b"\x04"
-_NATURAL = _INT_BRANCH + b"\x00"
+PRESENT, _INT_BRANCH = b"\x02", b"\x04"
+NATURAL = _INT_BRANCH + b"\x00"
 
 _WRAPPED: tuple[tuple[str, Any], ...] = (
     ("Boolean", "boolean"),
@@ -62,8 +57,8 @@ def _schema() -> Any:
     )
 
 
-_SCHEMA = _schema()
-_NATURAL_ORDER = (f"{_NAMESPACE}.IntWrapper", {"value": 0})
+SCHEMA = _schema()
+NATURAL_ORDER = (f"{_NAMESPACE}.IntWrapper", {"value": 0})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,43 +77,6 @@ class DeletedRecord:
     ordering: Any = None
 
 
-def write_deletes(records: Sequence[DeletedRecord]) -> bytes:
-    """Encode the content of a delete block for records without ordering values, as in the metadata table.
-
-    Args:
-        records: the deleted keys; may be empty. Their `ordering` must be None.
-    """
-    if any(record.ordering is not None for record in records):
-        raise UnsupportedTableError("delete blocks with ordering values are not written yet")
-    out = io.BytesIO()
-    listed = [
-        {"recordKey": record.key, "partitionPath": record.partition, "orderingVal": _NATURAL_ORDER}
-        for record in records
-    ]
-    fastavro.schemaless_writer(out, _SCHEMA, {"deleteRecordList": listed})
-    payload = out.getvalue()
-    return _HEAD.pack(_VERSION, len(payload)) + payload
-
-
-def write_key_deletes(keys: pa.BinaryArray, partition: str) -> bytes:
-    """As `write_deletes` for many keys of one partition, vectorized.
-
-    Args:
-        keys: UTF-8, without nulls.
-        partition: partition of all keys.
-    """
-    if not len(keys):
-        return write_deletes([])
-    counts = encode_longs(to_numpy(pc.binary_length(keys)))
-    name = partition.encode()
-    # the second branch of a nullable string, and the third of the ordering value, the int 0
-    tail = _PRESENT + (encode_longs(np.array([len(name)]))[0].as_py() or b"") + name + _NATURAL
-    data, starts, lengths = spans_of(join_bytes(_PRESENT, counts, keys, tail))
-    head = encode_longs(np.array([len(keys)]))[0].as_py() or b""
-    payload = head + data[int(starts[0]) : int(starts[-1] + lengths[-1])].tobytes() + b"\x00"
-    return _HEAD.pack(_VERSION, len(payload)) + payload
-
-
 def read_deletes(block: LogBlock) -> list[DeletedRecord]:
     """Parse the deleted keys of a delete block.
 
@@ -129,18 +87,18 @@ def read_deletes(block: LogBlock) -> list[DeletedRecord]:
     content = bytes(block.content)
     if not content:
         return []
-    if len(content) < _HEAD.size:
+    if len(content) < HEAD.size:
         raise CorruptFileError(block.path, block.content_offset, "a delete block is cut off; restore the file")
-    version, length = _HEAD.unpack_from(content)
+    version, length = HEAD.unpack_from(content)
     if version in (1, 2):
         raise UnsupportedTableError(
             f"{block.path}: delete block of version {version} (before Hudi 0.14); compact the table with Hudi first"
         )
-    if version != _VERSION or length != len(content) - _HEAD.size:
+    if version != VERSION or length != len(content) - HEAD.size:
         raise CorruptFileError(block.path, block.content_offset, "a delete block of unknown version or wrong length")
-    stream = io.BytesIO(content[_HEAD.size :])
+    stream = io.BytesIO(content[HEAD.size :])
     try:
-        listed: Any = fastavro.schemaless_reader(stream, _SCHEMA, None, return_record_name=True)
+        listed: Any = fastavro.schemaless_reader(stream, SCHEMA, None, return_record_name=True)
     except Exception as error:  # fastavro raises many kinds of errors on damaged bytes
         raise CorruptFileError(
             block.path, block.content_offset, f"a delete block does not follow its Avro schema ({error!r})"
@@ -161,8 +119,8 @@ def read_deleted_keys(block: LogBlock) -> list[bytes]:
         UnsupportedTableError: versions 1 and 2.
     """
     content = bytes(block.content)
-    if len(content) > _HEAD.size and _HEAD.unpack_from(content) == (_VERSION, len(content) - _HEAD.size):
-        keys = _uniform_keys(content[_HEAD.size :])
+    if len(content) > HEAD.size and HEAD.unpack_from(content) == (VERSION, len(content) - HEAD.size):
+        keys = _uniform_keys(content[HEAD.size :])
         if keys is not None:
             return keys
     return [record.key.encode() for record in read_deletes(block) if record.key is not None]
@@ -178,7 +136,7 @@ def _uniform_keys(payload: bytes) -> list[bytes] | None:
     length, key = _long(payload, at + 1)
     name_length, name = _long(payload, key + length + 1)
     end = payload[key + length : name + name_length + 2]
-    if count < 1 or length < 0 or not 0 <= name_length < len(payload) or end[:1] != _PRESENT or end[-2:] != _NATURAL:
+    if count < 1 or length < 0 or not 0 <= name_length < len(payload) or end[:1] != PRESENT or end[-2:] != NATURAL:
         return None
     parts = payload[at:].split(end)
     if len(parts) != count + 1 or parts[-1] != b"\x00":
@@ -188,7 +146,7 @@ def _uniform_keys(payload: bytes) -> list[bytes] | None:
     data = np.frombuffer(payload, dtype=np.uint8)
     widths = np.ones(count, dtype=np.int64) + (sizes - 3 >= 64) + (sizes - 4 >= 8192)
     lengths = sizes - 1 - widths
-    if (lengths < 0).any() or (lengths >= 1 << 20).any() or (data[starts] != _PRESENT[0]).any():
+    if (lengths < 0).any() or (lengths >= 1 << 20).any() or (data[starts] != PRESENT[0]).any():
         return None
     coded_lengths = np.zeros(count, dtype=np.int64)
     for place in range(3):
@@ -218,21 +176,4 @@ def _ordering(wrapped: Any) -> Any:
     name, record = wrapped
     if "wrappedValues" in record:
         return [None if value is None else value[1]["value"] for value in record["wrappedValues"] or []]
-    return None if (name, record) == _NATURAL_ORDER else record["value"]
-
-
-def write_empty_block(instant: str) -> bytes:
-    """Encode a delete block without records: the 80 bytes by which the metadata table creates a file group."""
-    return write_log_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant}, write_deletes([]))
-
-
-def write_delete_block(instant: str, schema_json: str, records: Sequence[DeletedRecord]) -> bytes:
-    """Encode a delete block."""
-    header: dict[int, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema_json}
-    return write_log_block(BlockType.DELETE, header, write_deletes(records))
-
-
-def write_key_delete_block(instant: str, schema_json: str, keys: pa.BinaryArray, partition: str) -> bytes:
-    """Encode a delete block of many keys (UTF-8) of one partition."""
-    header: dict[int, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema_json}
-    return write_log_block(BlockType.DELETE, header, write_key_deletes(keys, partition))
+    return None if (name, record) == NATURAL_ORDER else record["value"]

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from table_format.codecs import avro_values
-from table_format.codecs.arrow_numpy import Bytes, Positions, from_numpy, packed
+from table_format.codecs.arrow_numpy import Bytes, Positions, from_numpy, packed, spans_of
 from table_format.codecs.avro_columns import check_ends
 from table_format.codecs.avro_schema_tree import Node, parse_text
 from table_format.errors import CorruptFileError, HudiError, SchemaError, UnsupportedTableError
@@ -20,9 +20,7 @@ from table_format.hfile.reader import HFileReader
 from table_format.log.blocks import BlockType, HeaderKey, LogBlock
 
 _BROKEN = (avro_values.BadValueError, IndexError, pa.ArrowInvalid, OverflowError)
-
-_Found = tuple[Any, Positions]
-
+_Decoded = tuple[Any, Positions]
 arrow: Any = pa  # the stubs know no arrays of any type
 
 
@@ -40,7 +38,7 @@ def decode_records(
         path: the file, for messages.
 
     Returns:
-        The columns found, in the order of the records' schema. Strings and enums are `string`, a union of null and one
+        The columns, in the order of the records' schema. Strings and enums are `string`, a union of null and one
         type is that type with nulls.
 
     Raises:
@@ -68,7 +66,7 @@ def decode_records(
 class _Decoder:
     buffer: Bytes
 
-    def value(self, node: Node, at: Positions, *, keep: bool) -> _Found:
+    def value(self, node: Node, at: Positions, *, keep: bool) -> _Decoded:
         """Values of one type at some positions (None unless kept), and the end positions."""
         if node.kind == "record":
             return self._record(node, at, keep=keep)
@@ -79,7 +77,7 @@ class _Decoder:
         leaf, after = avro_values.read(self.buffer, node, at, keep=keep)
         return None if leaf is None else avro_values.to_arrow(self.buffer, leaf), after
 
-    def _record(self, node: Node, at: Positions, *, keep: bool) -> _Found:
+    def _record(self, node: Node, at: Positions, *, keep: bool) -> _Decoded:
         members, count = [], len(at)
         for _, child in node.fields:
             member, at = self.value(child, at, keep=keep)
@@ -90,7 +88,7 @@ class _Decoder:
             return arrow.array([{}] * count, pa.struct([])), at
         return arrow.StructArray.from_arrays(members, names=[name for name, _ in node.fields]), at
 
-    def _union(self, node: Node, at: Positions, *, keep: bool) -> _Found:
+    def _union(self, node: Node, at: Positions, *, keep: bool) -> _Decoded:
         values = [branch for branch in node.branches if branch.kind != "null"]
         if keep and len(values) > 1:
             raise SchemaError(f"a column of several Avro types ({', '.join(b.name for b in values)}) is not read")
@@ -108,7 +106,7 @@ class _Decoder:
                 result = _spread(array, rows, len(at)) if keep else None
         return result, after
 
-    def _collection(self, node: Node, at: Positions, *, keep: bool) -> _Found:
+    def _collection(self, node: Node, at: Positions, *, keep: bool) -> _Decoded:
         item = node.item
         if item is None:
             raise SchemaError("an Avro collection without an item type")
@@ -179,9 +177,7 @@ def _spread(array: Any, rows: Positions, count: int) -> Any:
 
 
 parquet: Any = pq  # the stubs lack much of it
-
 _INT = Struct(">i")
-
 _AVRO_VERSION = 3
 
 # HFile blocks omit this field's value in their records.
@@ -275,12 +271,5 @@ def _hfile(block: LogBlock, columns: Collection[str]) -> pa.Table:
     if any(name == _HFILE_KEY for name, _ in schema.fields):
         raise UnsupportedTableError(f"{block.path}: an HFile block of records with a column {_HFILE_KEY!r}")
     values: Any = HFileReader(block.content, block.path).entries().values()
-    buffer, starts, lengths = _spans(values)
+    buffer, starts, lengths = spans_of(values)
     return decode_records(buffer, starts, lengths, schema, columns, path=block.path)
-
-
-def _spans(values: Any) -> tuple[Bytes, Positions, Positions]:
-    offsets = np.frombuffer(values.buffers()[1] or b"", dtype=np.int32)[values.offset :][: len(values) + 1]
-    data = np.frombuffer(values.buffers()[2] or b"", dtype=np.uint8)
-    wide = offsets.astype(np.int64)
-    return data, wide[:-1], np.diff(wide)

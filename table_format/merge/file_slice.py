@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from table_format.base_file.footer import footer
 from table_format.base_file.reader import read_base_file
-from table_format.codecs.arrow_numpy import Mask, Positions, from_numpy, one_chunk, pc, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import Mask, Positions, from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.log.blocks import LogBlock, read_log_blocks, surviving_blocks
 from table_format.merge.log_rows import OPERATION, BlockReader, LogRows, has_operations, merge_columns, record_keys

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import Mask, one_chunk, pc, to_numpy
+from table_format.codecs.arrow_numpy import Mask, one_chunk, to_numpy
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.keys.key_generator import KeyGenerator
 from table_format.log.blocks import BlockType, LogBlock

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from table_format.codecs import avro_values
 from table_format.codecs.arrow_numpy import (
@@ -20,7 +21,6 @@ from table_format.codecs.arrow_numpy import (
     Column,
     has_bytes_from,
     one_chunk,
-    pc,
     spans_of,
     to_numpy,
     valid_mask,

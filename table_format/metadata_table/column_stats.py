@@ -2,46 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import Column, from_numpy, one_chunk, pc, schema_of, to_numpy
+from table_format.codecs.arrow_numpy import Column, from_numpy, one_chunk, schema_of, to_numpy
 from table_format.codecs.avro_columns import UnionColumn, decode_columns
 from table_format.codecs.avro_schema_tree import Node
 from table_format.metadata_table import bounds
 from table_format.metadata_table.bounds import ValueTypes
-from table_format.metadata_table.sources import Piece, Versions, newest_versions, settled_apart
-
-_MEASURES: dict[str, pa.DataType] = {
-    "min": pa.binary(),
-    "max": pa.binary(),
-    "value_count": pa.int64(),
-    "null_count": pa.int64(),
-    "total_size": pa.int64(),
-    "total_uncompressed_size": pa.int64(),
-}
-STATS_SCHEMA = schema_of(
-    partition=pa.string(),
-    file_name=pa.string(),
-    column=pa.string(),
-    type=pa.string(),
-    **_MEASURES,
-)
-"""Statistics that a writer adds to the metadata table, a row for each file and column.
-
-`min` and `max` are the Avro bytes of the wrapped bound with its index in the union (`records.WRAPPERS`, null
-being 0); null for none.
-"""
+from table_format.metadata_table.sources import KeyVersions, ShardSources, SourceRecords, newest_versions
 
 RAW_SCHEMA = schema_of(
     key=pa.binary(),
     file_name=pa.string(),
     column=pa.string(),
-    **_MEASURES,
+    min=pa.binary(),
+    max=pa.binary(),
+    value_count=pa.int64(),
+    null_count=pa.int64(),
+    total_size=pa.int64(),
+    total_uncompressed_size=pa.int64(),
 )
+"""Statistics as stored, a row for each file and column.
+
+`min` and `max` are the Avro bytes of the wrapped bound with its index in the union (null being 0); null for none.
+"""
 
 _ROOT = "ColumnStatsMetadata"
 
@@ -53,7 +42,6 @@ _COUNTS = {
 }
 
 _TYPE_FIELDS = ("valueType.typeOrdinal", "valueType.additionalInfo")
-
 _LONG = pa.int64()
 
 
@@ -64,31 +52,47 @@ def typed_schema(kind: pa.DataType) -> pa.Schema:
     )
 
 
-def typed(shards: Sequence[Sequence[Piece]], column: str, kind: pa.DataType) -> pa.Table:
+def typed(sources: ShardSources, prefixes: Iterable[bytes], column: str, kind: pa.DataType) -> pa.Table:
     """Newest statistics of one column, in its type.
+
+    Args:
+        sources: of the records.
+        prefixes: of the keys of the wanted records.
+        column: the column.
+        kind: its type.
+    """
+
+    def decode(records: SourceRecords) -> pa.Table:
+        return _trusted(_without_deleted(_decode_typed(records, column, kind)), kind)
+
+    tables: list[pa.Table] = [typed_schema(kind).empty_table()]
+    for prefix in prefixes:
+        settled, disputed = sources.decoded(decode, prefix)
+        tables += [*settled, merged(disputed, column, kind)]
+    return pa.concat_tables(tables)
+
+
+def merged(shards: Sequence[Sequence[SourceRecords]], column: str, kind: pa.DataType) -> pa.Table:
+    """Newest statistics of one column, in its type, from records of which there may be several versions.
 
     Versions of one file's statistics are merged as in Hudi, by the widest bounds and the sum of the counts; if
     one version lacks a bound, the merged bound is unknown.
     """
-    settled, disputed = settled_apart(shards)
-    tables = [_without_deleted(_decode_typed(piece, column, kind)) for piece in settled]
-    pieces = [piece for shard in disputed for piece in shard]
-    if pieces:
-        rows = pa.concat_tables([_decode_typed(piece, column, kind) for piece in pieces])
-        keys = pa.chunked_array([piece.keys() for piece in pieces], pa.binary())
-        versions = newest_versions(keys, to_numpy(one_chunk(rows["deleted"])))
-        rows = rows.take(from_numpy(versions.live))
-        tables.append(rows if versions.unique else _widened(rows, versions))
-    if not tables:
+    pieces = [piece for shard in shards for piece in shard]
+    if not pieces:
         return typed_schema(kind).empty_table()
-    return _trusted(pa.concat_tables(tables).combine_chunks(), kind)
+    rows = pa.concat_tables([_decode_typed(piece, column, kind) for piece in pieces])
+    keys = pa.chunked_array([piece.keys() for piece in pieces], pa.binary())
+    versions = newest_versions(keys, to_numpy(one_chunk(rows["deleted"])))
+    rows = rows.take(from_numpy(versions.live))
+    return _trusted(rows if versions.unique else _widened(rows, versions), kind)
 
 
 def _without_deleted(rows: pa.Table) -> pa.Table:
     return rows.filter(pc.invert(rows["deleted"])) if pc.any(rows["deleted"]).as_py() else rows
 
 
-def raw(shards: Sequence[Sequence[Piece]], *, unify: bool = False) -> pa.Table:
+def raw(shards: Sequence[Sequence[SourceRecords]], *, unify: bool = False) -> pa.Table:
     """Newest version of each file's statistics, as stored.
 
     Args:
@@ -111,7 +115,7 @@ def raw(shards: Sequence[Sequence[Piece]], *, unify: bool = False) -> pa.Table:
     return pa.concat_tables([RAW_SCHEMA.empty_table(), *tables])
 
 
-def _without_contradictions(newest: pa.Table, rows: pa.Table, versions: Versions, last: Any) -> pa.Table:
+def _without_contradictions(newest: pa.Table, rows: pa.Table, versions: KeyVersions, last: Any) -> pa.Table:
     order = np.argsort(versions.codes[np.searchsorted(versions.live, last)])
     places = order[np.searchsorted(np.sort(versions.codes[np.searchsorted(versions.live, last)]), versions.codes)]
     for name in ("min", "max", "null_count"):
@@ -131,7 +135,7 @@ def _names_types(schema: Node) -> bool:
     return record is not None and any(name == "valueType" for name, _ in record.fields)
 
 
-def _decode(piece: Piece, fields: Sequence[str]) -> dict[str, Any]:
+def _decode(piece: SourceRecords, fields: Sequence[str]) -> dict[str, Any]:
     entries = piece.entries
     paths = [f"{_ROOT}.{field}" for field in fields]
     decoded = decode_columns(
@@ -144,7 +148,7 @@ def _typed_rows(kind: pa.DataType) -> pa.Schema:
     return typed_schema(kind).append(pa.field("size", _LONG)).append(pa.field("deleted", pa.bool_()))
 
 
-def _decode_typed(piece: Piece, column: str, kind: pa.DataType) -> pa.Table:
+def _decode_typed(piece: SourceRecords, column: str, kind: pa.DataType) -> pa.Table:
     schema = _typed_rows(kind)
     if piece.schema is None:
         count = len(piece.deleted_keys)
@@ -174,7 +178,7 @@ def _decode_typed(piece: Piece, column: str, kind: pa.DataType) -> pa.Table:
     )
 
 
-def _decode_raw(piece: Piece) -> pa.Table:
+def _decode_raw(piece: SourceRecords) -> pa.Table:
     schema = RAW_SCHEMA.append(pa.field("deleted", pa.bool_()))
     if piece.schema is None:
         count = len(piece.deleted_keys)
@@ -200,7 +204,7 @@ def _encoded_bound(column: Any) -> Column:
     return pc.if_else(from_numpy(column.branches > 0), encoded, pa.scalar(None, pa.binary()))
 
 
-def _widened(rows: pa.Table, versions: Versions) -> pa.Table:
+def _widened(rows: pa.Table, versions: KeyVersions) -> pa.Table:
     """Merge the versions of each key, oldest first."""
     order = np.argsort(versions.codes, kind="stable")
     codes = versions.codes[order]

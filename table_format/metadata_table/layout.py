@@ -13,7 +13,6 @@ from table_format.storage import FileEntry, Storage
 
 FOLDER = ".hoodie/metadata"
 TIMELINE_FOLDER = f"{FOLDER}/.hoodie"
-
 FILES = "files"
 COLUMN_STATS = "column_stats"
 BLOOM_FILTERS = "bloom_filters"
@@ -45,7 +44,6 @@ ROLLBACK_SUFFIX = "006"
 _FIRST_INIT_SUFFIX = 10
 _SERVICE_SUFFIXES = ("001", "002", "003", "004", "005", "006")
 _INSTANT_DIGITS = 17
-
 _ATTEMPT = r"(?P<token>\d+-\d+-\d+)"
 _BASE_FILE = re.compile(rf"(?P<id>[^.][^/]*)_{_ATTEMPT}_(?P<instant>\d+)\.hfile", re.ASCII)
 _LOG_FILE = re.compile(rf"\.(?P<id>[^/]+)_(?P<instant>\d+)\.log\.(?P<version>\d+)_{_ATTEMPT}", re.ASCII)

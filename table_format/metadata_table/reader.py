@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import threading
@@ -10,30 +11,50 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import Column, binaries, from_numpy, one_chunk, pc, schema_of, strings, to_numpy
+from table_format.codecs.arrow_numpy import (
+    Column,
+    binaries,
+    binary_array,
+    from_numpy,
+    one_chunk,
+    schema_of,
+    strings,
+    to_numpy,
+)
 from table_format.codecs.avro_columns import MapColumn, decode_columns
+from table_format.codecs.avro_schema_tree import Node
 from table_format.config.table_config import load_table_config
 from table_format.errors import CorruptFileError
+from table_format.hfile.entries import HFileEntries
 from table_format.metadata_table import column_stats, layout, record_index
 from table_format.metadata_table.keys import (
     ALL_PARTITIONS_KEY,
+    NON_PARTITIONED_ID,
     column_id,
     file_hash,
     partition_hash,
     partition_identifier,
-    partition_of_identifier,
 )
 from table_format.metadata_table.record_index import groups_in_order
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.metadata_table.slices import ValidInstants, open_complete_timeline
-from table_format.metadata_table.sources import Known, PartitionSources, Piece, Sources, newest_versions, settled_apart
+from table_format.metadata_table.sources import (
+    Known,
+    PartitionSources,
+    ShardSources,
+    SourceRecords,
+    newest_versions,
+    settled_apart,
+)
 from table_format.table.client import TableClient
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
 
 _LOG = logging.getLogger(__name__)
-
 FILES_SCHEMA = schema_of(partition=pa.string(), file_name=pa.string(), size=pa.int64())
+_LISTED = FILES_SCHEMA.append(pa.field("deleted", pa.bool_()))
 
 
 class MetadataTable:
@@ -60,6 +81,7 @@ class MetadataTable:
         self._lock = threading.Lock()
         self._sources: dict[str, PartitionSources] = {}
         self._known: dict[str, Known] = {}
+        self._appended: tuple[MetadataTable, ShardSources | None] | None = None
         self.partitions = tuple(partitions)
 
     @classmethod
@@ -99,7 +121,18 @@ class MetadataTable:
     def all_partitions(self) -> list[str]:
         """Partition paths of the data table, sorted; `""` for the root of a table without partitions."""
         with self._lock:
+            names: Any = self._partition_paths()
+        return sorted(names.to_pylist())
+
+    def partition_paths(self) -> pa.StringArray:
+        """`all_partitions` as an array, in any order."""
+        with self._lock:
+            return self._partition_paths()
+
+    def _partition_paths(self) -> pa.StringArray:
+        if "_listing" in vars(self):
             return self._listing[0]
+        return _partitions_of(read_listing(self._open(layout.FILES).get(strings([ALL_PARTITIONS_KEY]))))
 
     def files(self, partitions: Sequence[str] | None = None) -> pa.Table:
         """Files of the data table that are not deleted, including those of uncommitted instants.
@@ -111,6 +144,9 @@ class MetadataTable:
             Columns `partition`, `file_name`, `size` (bytes).
         """
         with self._lock:
+            if partitions is not None and "_listing" not in vars(self):
+                wanted = [partition_identifier(name) for name in dict.fromkeys(partitions)]
+                return _files_of(read_listing(self._open(layout.FILES).get(strings(wanted))))
             every = self._listing[1]
         if partitions is None:
             return every
@@ -121,12 +157,13 @@ class MetadataTable:
         """Whether the table has column statistics."""
         return layout.COLUMN_STATS in self.partitions
 
-    def column_stats(self, column: str, kind: pa.DataType) -> pa.Table:
+    def column_stats(self, column: str, kind: pa.DataType, partitions: Sequence[str] | None = None) -> pa.Table:
         """Statistics of one column by file; files without a row have no statistics.
 
         Args:
             column: its name; dotted for a nested column.
             kind: its current type.
+            partitions: of files in these partition paths only; None for all.
 
         Returns:
             Columns `file_name`, `min` and `max` (of `kind`; null if unknown, and both for a file in which every row
@@ -134,7 +171,11 @@ class MetadataTable:
         """
         if not self.has_column_stats:
             return column_stats.typed_schema(kind).empty_table()
-        return column_stats.typed(self._column_stats_sources().prefix(column_id(column)), column, kind)
+        sources = self._column_stats_sources()
+        if partitions is None:
+            return column_stats.typed(sources, [column_id(column)], column, kind)
+        prefixes = [column_id(column) + partition_hash(partition) for partition in dict.fromkeys(partitions)]
+        return column_stats.typed(sources, prefixes, column, kind)
 
     def column_stats_since(self, older: MetadataTable, column: str, kind: pa.DataType) -> pa.Table | None:
         """Rows added to `column_stats(column, kind)` since an earlier instance.
@@ -147,14 +188,25 @@ class MetadataTable:
             kind: its current type.
 
         Returns:
-            Columns as in `column_stats`. None if not only records were added, for instance after a
-            compaction of the metadata table: load all statistics then.
+            Columns as in `column_stats`. None if not only records were added, or if it can no longer be told what
+            compactions of the metadata table have merged since: load all statistics then.
         """
         if not (self.has_column_stats and older.has_column_stats):
             return None
         now, then = self._column_stats_sources(), older._column_stats_sources()
         added = now.behind(then)
-        return None if added is None else column_stats.typed(added.prefix(column_id(column)), column, kind)
+        if added is None:
+            added = self._before_compaction(older, then)
+        return None if added is None else column_stats.typed(added, [column_id(column)], column, kind)
+
+    def _before_compaction(self, older: MetadataTable, then: ShardSources) -> ShardSources | None:
+        """Sources of statistics that came since an earlier instance, if a compaction has merged some of them."""
+        with self._lock:
+            if self._appended is None or self._appended[0] is not older:
+                sources = self._open(layout.COLUMN_STATS)
+                lost = self._valid.lost_since(older._valid, layout.COLUMN_STATS, sources.file_names)
+                self._appended = older, None if lost else sources.appended_to(then)
+            return self._appended[1]
 
     def column_stats_raw(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Statistics as stored, bounds as Avro bytes; schema `column_stats.RAW_SCHEMA`.
@@ -209,7 +261,7 @@ class MetadataTable:
             return None if index is None else record_index.count_keys(index[0], most)
 
     def bloom_filters(self, files: pa.Table) -> pa.Table | None:
-        """Bloom filters of the record keys of some files; see `bloom_filters.bloom_filters`.
+        """Bloom filters of the record keys of some files; see the function `bloom_filters`.
 
         Args:
             files: columns `partition` and `file_name`.
@@ -223,7 +275,7 @@ class MetadataTable:
         with self._lock:
             return bloom_filters(self._open(layout.BLOOM_FILTERS), files)
 
-    def _column_stats_sources(self) -> Sources:
+    def _column_stats_sources(self) -> ShardSources:
         with self._lock:
             return self._open(layout.COLUMN_STATS).open()
 
@@ -252,41 +304,77 @@ class MetadataTable:
         return sources
 
     @functools.cached_property
-    def _listing(self) -> tuple[list[str], pa.Table]:
+    def _listing(self) -> tuple[pa.StringArray, pa.Table]:
         """Partition paths, and files."""
-        rows = read_listing(self._open(layout.FILES))
-        of_partitions = pc.equal(rows["partition"], ALL_PARTITIONS_KEY)
-        named: Any = rows.filter(of_partitions)["file_name"]
-        files = rows.filter(pc.invert(of_partitions))
-        # The root of the table is stored as ".", which no partition path is.
-        folders: Any = pc.if_else(pc.equal(files["partition"], partition_identifier("")), "", files["partition"])
-        partitions = sorted(partition_of_identifier(name) for name in named.to_pylist())
-        return partitions, files.set_column(0, "partition", folders).cast(FILES_SCHEMA)
+        apart = [[_apart(piece) for piece in shard] for shard in self._open(layout.FILES).everything()]
+        named, listed = (
+            read_listing([[piece for one in shard if (piece := one[side]) is not None] for shard in apart])
+            for side in range(2)
+        )
+        return _partitions_of(named), _files_of(listed)
 
 
-def read_listing(sources: PartitionSources) -> pa.Table:
-    """Merged content of the `files` partition.
+def _apart(records: SourceRecords) -> tuple[SourceRecords | None, SourceRecords | None]:
+    """The record of all partitions, and all other records; None where there is none."""
+    keys: Any = records.entries.keys()
+    is_all = to_numpy(pc.equal(keys, ALL_PARTITIONS_KEY.encode())).astype(np.bool_)
+    if not is_all.any():
+        return None, records
+    named, listed = (
+        dataclasses.replace(records, entries=records.entries.take(mask)) if mask.any() else None
+        for mask in (is_all, ~is_all)
+    )
+    return named, listed
+
+
+def _partitions_of(rows: pa.Table) -> pa.StringArray:
+    """Partition paths that the listing's record of all partitions names."""
+    names: Any = one_chunk(rows["file_name"])
+    paths: pa.StringArray = pc.if_else(pc.equal(names, NON_PARTITIONED_ID), "", names)
+    return paths
+
+
+def _files_of(rows: pa.Table) -> pa.Table:
+    """Files of partitions, whose records name the root of the table `.`, which no partition path is."""
+    if pc.index(rows["partition"], NON_PARTITIONED_ID).as_py() < 0:
+        return rows
+    folders: Any = pc.if_else(pc.equal(rows["partition"], NON_PARTITIONED_ID), "", rows["partition"])
+    return rows.set_column(0, "partition", folders).cast(FILES_SCHEMA)
+
+
+def read_listing(shards: Sequence[Sequence[SourceRecords]]) -> pa.Table:
+    """Merged records of the `files` partition.
+
+    Args:
+        shards: records by shard, all or some; of each all versions.
 
     Returns:
         Columns `partition` (the record's key), `file_name`, `size`; deleted entries are left out.
     """
-    settled, disputed = settled_apart(sources.everything())
-    tables = [FILES_SCHEMA.empty_table()]
-    for piece in settled:  # within one file, names are unique
-        rows = _decode_files(piece)
-        some_deleted = pc.any(rows["deleted"]).as_py() is not False
-        tables.append((rows.filter(pc.invert(rows["deleted"])) if some_deleted else rows).select(FILES_SCHEMA.names))
-    pieces = [piece for shard in disputed for piece in shard]
-    if pieces:
-        tables.append(_merged_files(pa.concat_tables([_decode_files(piece) for piece in pieces])))
+    settled, disputed = settled_apart(shards)
+    tables = [FILES_SCHEMA.empty_table(), *(_live(_decode_files(piece)) for piece in settled)]
+    for first, *later in filter(None, disputed):
+        older, *newer = _versions_of_files([first, *later])  # within one file, names are unique
+        rows = pa.concat_tables(newer or [_LISTED.empty_table()])
+        again: Any = pc.is_in(older["file_name"], value_set=one_chunk(rows["file_name"]))
+        tables += [
+            _live(older.filter(pc.invert(again))),
+            _merged_files(pa.concat_tables([older.filter(again), rows])),
+        ]
     return pa.concat_tables(tables)
+
+
+def _live(rows: pa.Table) -> pa.Table:
+    """Files that are not deleted."""
+    some_deleted = pc.any(rows["deleted"]).as_py() is not False
+    return (rows.filter(pc.invert(rows["deleted"])) if some_deleted else rows).select(FILES_SCHEMA.names)
 
 
 def _merged_files(rows: pa.Table) -> pa.Table:
     """Merge several versions of partitions' file lists, oldest first."""
     separator = "\x00"  # in no path
     keys: Any = pc.binary_join_element_wise(rows["partition"], rows["file_name"], separator)
-    versions = newest_versions(keys, to_numpy(rows["deleted"].combine_chunks()))
+    versions = newest_versions(keys, to_numpy(one_chunk(rows["deleted"])))
     live = rows.take(from_numpy(versions.live)).select(FILES_SCHEMA.names)
     if versions.unique:
         return live
@@ -296,32 +384,54 @@ def _merged_files(rows: pa.Table) -> pa.Table:
     return merged.select(["partition_first", "file_name_first", "size_max"]).rename_columns(FILES_SCHEMA.names)
 
 
-def _decode_files(piece: Piece) -> pa.Table:
-    """Map entries of one source; refuses deletions of whole records, which Hudi does not write."""
+def _versions_of_files(pieces: Sequence[SourceRecords]) -> list[pa.Table]:
+    """Map entries of each source, without those of partitions whose record a later delete block removes.
+
+    Apache's cleaning writes such a block once all files of a partition are gone.
+    """
+    tables: list[pa.Table] = []
+    for piece in pieces:
+        if piece.schema is None:
+            gone = binaries(piece.deleted_keys).cast(pa.string())
+            tables = [table.filter(pc.invert(pc.is_in(table["partition"], value_set=gone))) for table in tables]
+        tables.append(_decode_files(piece))
+    return tables
+
+
+def _decode_files(piece: SourceRecords) -> pa.Table:
+    """Map entries of one source; none of a delete block."""
     if piece.schema is None:
-        raise CorruptFileError(piece.name, 0, "a delete block removes whole partitions from the file listing")
+        return _LISTED.empty_table()
     entries = piece.entries
-    path = "filesystemMetadata"
-    decoded = decode_columns(
-        entries.buffer, entries.value_starts, entries.value_lengths, piece.schema, [path], name=piece.name
-    )[path]
-    if not isinstance(decoded, MapColumn):
-        raise CorruptFileError(piece.name, 0, f"{path} is not a map in the schema of the records")
+    parts = entries.parts()
+    maps = in_threads(functools.partial(_decode_maps, piece.schema, piece.name), parts)
+    before = np.cumsum([0, *map(len, parts[:-1])])
+    records, starts, lengths = (
+        np.concatenate(columns)
+        for columns in (
+            [part.records + count for part, count in zip(maps, before.tolist(), strict=True)],
+            [part.key_starts for part in maps],
+            [part.key_lengths for part in maps],
+        )
+    )
     partitions: Any = pa.DictionaryArray.from_arrays(
-        from_numpy(decoded.records.astype(np.int32)), entries.keys().cast(pa.string())
+        from_numpy(records.astype(np.int32)), entries.keys().cast(pa.string())
     )
-    return pa.table(
-        {
-            "partition": partitions.dictionary_decode(),
-            "file_name": decoded.keys,
-            "size": decoded.values["size"],
-            "deleted": decoded.values["isDeleted"],
-        }
-    )
+    names: Any = binary_array(entries.buffer, starts, lengths).cast(pa.string())
+    columns = [pa.concat_arrays([part.values[name] for part in maps]) for name in ("size", "isDeleted")]
+    return pa.table([partitions.dictionary_decode(), names, *columns], names=_LISTED.names)
+
+
+def _decode_maps(schema: Node, name: str, entries: HFileEntries) -> MapColumn:
+    path = "filesystemMetadata"
+    decoded = decode_columns(entries.buffer, entries.value_starts, entries.value_lengths, schema, [path], name=name)
+    column = decoded[path]
+    if not isinstance(column, MapColumn):
+        raise CorruptFileError(name, 0, f"{path} is not a map in the schema of the records")
+    return column
 
 
 BLOOMS_SCHEMA = schema_of(partition=pa.string(), file_name=pa.string(), type=pa.string(), bloom=pa.binary())
-
 _ROOT = "BloomFilterMetadata"
 
 
@@ -364,13 +474,13 @@ def bloom_filters(sources: PartitionSources, files: pa.Table) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def _newest(pieces: list[Piece]) -> pa.Table:
+def _newest(pieces: list[SourceRecords]) -> pa.Table:
     rows = pa.concat_tables([_decode(piece) for piece in pieces])
     versions = newest_versions(rows["key"], to_numpy(one_chunk(rows["deleted"])))
     return rows.take(from_numpy(versions.newest()))
 
 
-def _decode(piece: Piece) -> pa.Table:
+def _decode(piece: SourceRecords) -> pa.Table:
     if piece.schema is None:
         count = len(piece.deleted_keys)
         return _table(binaries(piece.deleted_keys), pa.nulls(count, pa.string()), pa.nulls(count, pa.binary()))

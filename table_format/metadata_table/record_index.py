@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import Column, from_numpy, one_chunk, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import Column, from_numpy, last_rows, one_chunk, to_numpy, valid_mask
 from table_format.config.table_config import TableConfig
 from table_format.errors import CorruptFileError, RecordIndexError
 from table_format.metadata_table import layout as names
@@ -19,7 +19,7 @@ from table_format.metadata_table.record_index_entries import LOCATIONS_SCHEMA
 from table_format.metadata_table.record_index_layout import LAYOUT_KEY, PARTITION, IndexLayout
 from table_format.metadata_table.record_index_shard import DYNAMIC, LookupStrategy, live_entries, look_up
 from table_format.metadata_table.slices import ValidInstants, open_complete_timeline
-from table_format.metadata_table.sources import PartitionSources, Piece, Source, newest_versions
+from table_format.metadata_table.sources import PartitionSources, Source, SourceRecords, newest_versions
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
@@ -65,7 +65,7 @@ def count_keys(sources: PartitionSources, most: int) -> int | None:
     return sum(_live(pieces) for pieces in opened.everything() if pieces) if entries <= most else None
 
 
-def _live(pieces: list[Piece]) -> int:
+def _live(pieces: list[SourceRecords]) -> int:
     keys = pa.chunked_array([piece.keys() for piece in pieces], pa.binary())
     gone = np.concatenate([np.full(len(piece.keys()), piece.schema is None) for piece in pieces])
     return len(newest_versions(keys, gone).newest())
@@ -241,5 +241,5 @@ def _one_place(locations: pa.Table, layout: IndexLayout) -> pa.Table:
     if len(layout.families) == 1 or layout.scope == PARTITION:
         return locations
     codes = to_numpy(one_chunk(locations["key"]).dictionary_encode().indices)
-    _, behind = np.unique(codes[::-1], return_index=True)
-    return locations if len(behind) == len(codes) else locations.take(from_numpy(np.sort(len(codes) - 1 - behind)))
+    last = last_rows(codes)
+    return locations if len(last) == len(codes) else locations.take(from_numpy(last))

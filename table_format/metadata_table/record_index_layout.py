@@ -12,9 +12,10 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import one_chunk, pc, spans_of, to_numpy
+from table_format.codecs.arrow_numpy import one_chunk, spans_of, to_numpy
 from table_format.config.index_definitions import IndexDefinition, define_index, load_index_definitions
 from table_format.errors import CorruptFileError, RecordIndexError
 from table_format.instant import Action
@@ -25,13 +26,9 @@ from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 
 JAVA: Final = "java"
-
 XXHASH64: Final = "xxhash64"
-
 Shards: TypeAlias = NDArray[np.int32]
-
 Sharding: TypeAlias = Callable[[Any, int], Shards]
-
 """Maps keys (strings or their UTF-8 bytes, without nulls) and a number of shards to the shard of each key."""
 
 _P1, _P2, _P3, _P4, _P5 = (
@@ -134,26 +131,17 @@ def _by_xxhash64(keys: Any, shards: int) -> Shards:
 
 
 _KNOWN: dict[str, Sharding] = {JAVA: shards_of_keys, XXHASH64: _by_xxhash64}
-
-
 GLOBAL: Final = "global"
-
 PARTITION: Final = "partition"
-
 LAYOUT_KEY: Final = "hoodie.catalog.record.index.layout"
-
 """Table property with a layout that Apache Hudi does not support."""
 
 MAINTAINED_KEY: Final = "hoodie.catalog.record.index"
-
 MAINTAINED: Final = "maintained"
-
 """Extra metadata of the commits that keep such an index up to date."""
 
 _IS_PARTITIONED: Final = "isPartitioned"
-
 _PREFIX = names.FILE_ID_PREFIXES[names.RECORD_INDEX]
-
 Groups = NDArray[np.int32]
 
 

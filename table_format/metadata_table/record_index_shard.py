@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import Column, binaries, from_numpy, one_chunk, pc, to_numpy
+from table_format.codecs.arrow_numpy import Column, binaries, from_numpy, one_chunk, to_numpy
 from table_format.config.option_values import choice, flag
 from table_format.errors import CorruptFileError
 from table_format.hfile.entries import HFileEntries
@@ -18,16 +19,12 @@ from table_format.hfile.reader import HFileReader
 from table_format.hfile.sorted_keys import KeySpans
 from table_format.keys.key_order import sorted_order
 from table_format.metadata_table.record_index_entries import LOCATIONS_SCHEMA, decode_values
-from table_format.metadata_table.sources import Piece, Source, newest_versions
+from table_format.metadata_table.sources import Source, SourceRecords, newest_versions
 
 DYNAMIC_KEY: Final = "hoodie.catalog.record.index.dynamic.lookup"
-
 LOOKUP_KEY: Final = "hoodie.catalog.record.index.lookup"
-
 SCAN: Final = "scan"
-
 SEEK: Final = "seek"
-
 BLOOM_KEY: Final = "hoodie.metadata.bloom.filter.enable"
 
 
@@ -58,8 +55,6 @@ class LookupStrategy:
 
 
 DYNAMIC: Final = LookupStrategy()
-
-
 _DELETED = "deleted"
 
 
@@ -134,7 +129,7 @@ def _repeats(entries: HFileEntries) -> bool:
     return len(keys) > 1 and bool(pc.any(pc.equal(keys[1:], keys[:-1])).as_py())
 
 
-def newest(pieces: Sequence[Piece]) -> pa.Table:
+def newest(pieces: Sequence[SourceRecords]) -> pa.Table:
     """Merge versions of entries, as in `live_entries`.
 
     Args:
@@ -145,12 +140,11 @@ def newest(pieces: Sequence[Piece]) -> pa.Table:
     return rows.take(from_numpy(versions.newest())).select(LOCATIONS_SCHEMA.names)
 
 
-_NOTHING = Piece("", HFileEntries.empty(), None)
-
+_NOTHING = SourceRecords("", HFileEntries.empty(), None)
 _EMPTY = LOCATIONS_SCHEMA.empty_table().append_column(_DELETED, pa.array([], pa.bool_()))
 
 
-def _versions(piece: Piece) -> pa.Table:
+def _versions(piece: SourceRecords) -> pa.Table:
     if piece.schema is None:
         keys = binaries(piece.deleted_keys).cast(pa.string())
         nothing = pa.nulls(len(keys), pa.string())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from table_format.config.table_config import parse_table_config
@@ -78,6 +78,25 @@ class ValidInstants:
         # The metadata table's own instants look like others. One that completed there after all that the data table
         # had completed may be a commit that began after the data table's timeline was loaded.
         return self._done.get(time, time) <= self._data_last
+
+    def lost_since(self, older: ValidInstants, partition: str, names: Collection[str]) -> bool:
+        """Whether files that commits of the metadata table wrote since an earlier state may be missing.
+
+        Args:
+            older: the earlier state.
+            partition: of the metadata table.
+            names: of the files that the partition has now.
+        """
+        newest = max(older._done, default=None)
+        if newest is None or newest not in self._done:
+            return True  # commits since then may be archived
+        later = [one for one in self._metadata.completed if one.time not in older._done and one.action in WRITE_ACTIONS]
+        written = (
+            stat.file_name
+            for instant in later
+            for stat in self._metadata.commit_metadata(instant).partition_to_write_stats.get(partition, ())
+        )
+        return not set(written) <= set(names)
 
     def is_cut(self, path: str, size: int) -> bool:
         """Whether a log file of the metadata table is shorter than a completed instant left it."""
@@ -157,7 +176,8 @@ def _is_write(action: str) -> bool:
 
 
 def _first(timeline: Timeline) -> str:
-    return min((instant.time for instant in timeline.instants), default="")
+    """Time of the timeline's first write; instants before it are archived, though some of other actions may stay."""
+    return timeline.start or ""
 
 
 _READERS = 8
@@ -169,7 +189,7 @@ LogBlocks = dict[LogFile, list[LogBlock]]
 
 
 @dataclass(frozen=True, slots=True)
-class FileSlice:
+class MetadataSlice:
     """Content of a file group: the base file, if any, and the blocks that apply over it, in order."""
 
     file_id: str
@@ -186,7 +206,7 @@ def read_slices(
     known: Mapping[LogFile, list[LogBlock]] | None = None,
     *,
     complete: bool = False,
-) -> list[FileSlice]:
+) -> list[MetadataSlice]:
     """Read the log files of the newest slice of each file group, several files at a time.
 
     Args:
@@ -213,7 +233,7 @@ def read_slices(
         if seems_cut(log_blocks) and valid.is_cut(log.path, log.size):
             raise CorruptFileError(log.path, log.size, "the log file is cut off; drop and rebuild the metadata table")
     return [
-        FileSlice(
+        MetadataSlice(
             group.file_id,
             base,
             tuple(surviving_blocks([block for log in logs for block in blocks[log]], valid)),
@@ -228,8 +248,8 @@ def _require_reach(group: FileGroup, valid: ValidInstants) -> None:
     if not group.base_files or any(valid.committed_in_metadata(log.base_instant) for log in group.log_files):
         return
     raise MissingFileError(
-        f"{group.base_files[-1].path}: the metadata table was compacted or built anew since this state of the table "
-        "was read, and the files of then are gone: read the table anew"
+        f"{group.base_files[-1].path}: the metadata table was compacted or rebuilt since this state of the table "
+        "was read, and its files are gone: read the table again"
     )
 
 

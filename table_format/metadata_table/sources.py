@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import Column, binaries, from_numpy, one_chunk, pc, to_numpy
+from table_format.codecs.arrow_numpy import Column, binaries, from_numpy, last_rows, one_chunk, to_numpy
 from table_format.codecs.avro_schema_tree import Node, parse_text
 from table_format.errors import CorruptFileError
 from table_format.hfile.entries import HFileEntries
@@ -21,8 +22,9 @@ from table_format.log.blocks import BlockType, LogBlock
 from table_format.log.deletes import read_deleted_keys
 from table_format.metadata_table.keys import shards_of_keys
 from table_format.metadata_table.layout import FILES, RECORD_INDEX, BaseFile, FileGroup, list_file_groups
-from table_format.metadata_table.slices import FileSlice, LogBlocks, ValidInstants, read_slices
+from table_format.metadata_table.slices import LogBlocks, MetadataSlice, ValidInstants, read_slices
 from table_format.storage import Storage
+from table_format.threads import in_threads
 
 _WORKERS = 4
 # Entries of HFiles that are searched in the time that threads take to start.
@@ -36,7 +38,7 @@ Select = Callable[[HFileReader], HFileEntries]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SourceRecords:
     """Content of one source: records, or deleted keys. Pieces of a shard are in the order in which they apply.
 
     Attributes:
@@ -50,6 +52,11 @@ class Piece:
     entries: HFileEntries
     schema: Node | None
     deleted_keys: tuple[bytes, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is neither a record nor a deleted key."""
+        return not len(self.entries) and not self.deleted_keys
 
     def keys(self) -> Any:
         """Keys of the records, or the deleted ones."""
@@ -77,33 +84,104 @@ class Source:
     schema: Node | None
     deleted_keys: tuple[bytes, ...] = ()
 
-    def select(self, select: Select, wanted: Callable[[bytes], bool]) -> Piece:
+    def select(self, select: Select, wanted: Callable[[bytes], bool]) -> SourceRecords:
         """Selected part of the content."""
         if self.reader is not None:
-            return Piece(self.name, select(self.reader), self.schema)
+            return SourceRecords(self.name, select(self.reader), self.schema)
         deleted = tuple(key for key in self.deleted_keys if wanted(key))
-        return Piece(self.name, HFileEntries.empty(), None, deleted)
+        return SourceRecords(self.name, HFileEntries.empty(), None, deleted)
 
 
 Known = tuple[LogBlocks, dict[Origin, Source]]
 """Log files with their blocks, and sources by origin, that were read already."""
 
 
-class Sources:
+_NO_SOURCE = Source("", ("", 0, -1), None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Some records of the first source of a shard.
+
+    Attributes:
+        shard: its number.
+        source: the first one of the shard.
+        read: returns the entries.
+        later: keys of the shard's later sources; None if there are none.
+    """
+
+    shard: int
+    source: Source
+    read: Callable[[], HFileEntries]
+    later: Any
+
+    def decoded(self, decode: Callable[[SourceRecords], T]) -> tuple[int, T | None, HFileEntries]:
+        """How many entries there are; those decoded that later sources don't have; and the others."""
+        entries = self.read()
+        settled, disputed = entries, HFileEntries.empty()
+        if self.later is not None:
+            again = to_numpy(pc.is_in(entries.keys(), self.later)).astype(np.bool_)
+            if again.any():
+                settled, disputed = entries.take(~again), entries.take(again)
+        records = SourceRecords(self.source.name, settled, self.source.schema)
+        return len(entries), decode(records) if len(settled) else None, disputed
+
+
+class ShardSources:
     """Sources of some shards, each shard's in the order in which they apply."""
 
     def __init__(self, shards: Sequence[Sequence[Source]]) -> None:
         self.shards = shards
 
-    def everything(self) -> list[list[Piece]]:
+    def everything(self) -> list[list[SourceRecords]]:
         """All records, by shard."""
         return self._select(lambda _: (HFileReader.entries, _always))
 
-    def prefix(self, prefix: bytes) -> list[list[Piece]]:
+    def prefix(self, prefix: bytes) -> list[list[SourceRecords]]:
         """Records whose keys start with a prefix, by shard; reads only HFile blocks that can contain them."""
         return self._select(lambda _: (lambda reader: reader.prefix(prefix), lambda key: key.startswith(prefix)))
 
-    def get(self, keys: Sequence[Sequence[bytes]]) -> list[list[Piece]]:
+    def decoded(
+        self, decode: Callable[[SourceRecords], T], prefix: bytes = b""
+    ) -> tuple[list[T], list[list[SourceRecords]]]:
+        """Decode records whose keys start with a prefix, chunk by chunk in several threads, unless they need merging.
+
+        Args:
+            decode: is applied to some records at a time, each the only version of its key.
+            prefix: empty for all records.
+
+        Returns:
+            What was decoded, in order; and the records with several versions, by shard, those of the first source
+            as one piece.
+        """
+        whole = not prefix
+        work: list[_Chunk] = []
+        disputed: list[list[SourceRecords]] = []
+        for number, sources in enumerate(self.shards):
+            first, *rest = sources or [_NO_SOURCE]
+            select = (lambda reader: reader.prefix(prefix)), (lambda key: key.startswith(prefix))
+            later = [piece for piece in (source.select(*select) for source in rest) if not piece.is_empty]
+            if first.reader is None:
+                later.insert(0, first.select(*select))
+            else:
+                keys = pa.concat_arrays([piece.keys() for piece in later]) if later else None
+                work += [_Chunk(number, first, read, keys) for read in first.reader.chunks(prefix)]
+            disputed.append([piece for piece in later if not piece.is_empty])
+        entries = sum(source.reader.entry_count for sources in self.shards for source in sources if source.reader)
+        run = in_threads if entries > _FEW_ENTRIES else _one_by_one
+        chunks = run(lambda chunk: chunk.decoded(decode), work)
+        for number, sources in enumerate(self.shards):
+            of_shard = [done for chunk, done in zip(work, chunks, strict=True) if chunk.shard == number]
+            reader = sources[0].reader if sources else None
+            if whole and reader is not None:
+                reader.check_count(sum(count for count, _, _ in of_shard))
+            again = [entries for _, _, entries in of_shard if len(entries)]
+            if again:
+                oldest = SourceRecords(sources[0].name, HFileEntries.joined(again), sources[0].schema)
+                disputed[number].insert(0, oldest)
+        return [value for _, value, _ in chunks if value is not None], [pieces for pieces in disputed if pieces]
+
+    def get(self, keys: Sequence[Sequence[bytes]]) -> list[list[SourceRecords]]:
         """Records of some keys, by shard; each shard is searched for its own keys."""
 
         def by_keys(shard: int) -> tuple[Select, Callable[[bytes], bool]]:
@@ -112,7 +190,7 @@ class Sources:
 
         return self._select(by_keys)
 
-    def behind(self, older: Sources) -> Sources | None:
+    def behind(self, older: ShardSources) -> ShardSources | None:
         """Sources appended since an earlier instance; None if more than that changed."""
         if len(self.shards) != len(older.shards):
             return None
@@ -121,13 +199,13 @@ class Sources:
             if [source.origin for source in now[: len(then)]] != [source.origin for source in then]:
                 return None
             tails.append(now[len(then) :])
-        return Sources(tails)
+        return ShardSources(tails)
 
-    def _select(self, of_shard: Callable[[int], tuple[Select, Callable[[bytes], bool]]]) -> list[list[Piece]]:
-        def shard(number: int) -> list[Piece]:
+    def _select(self, of_shard: Callable[[int], tuple[Select, Callable[[bytes], bool]]]) -> list[list[SourceRecords]]:
+        def shard(number: int) -> list[SourceRecords]:
             select, wanted = of_shard(number)
             pieces = [source.select(select, wanted) for source in self.shards[number]]
-            return [piece for piece in pieces if len(piece.entries) or piece.deleted_keys]
+            return [piece for piece in pieces if not piece.is_empty]
 
         entries = sum(source.reader.entry_count for sources in self.shards for source in sources if source.reader)
         return _map(shard, range(len(self.shards)), threads=entries > _FEW_ENTRIES)
@@ -167,7 +245,7 @@ class PartitionSources:
         self._storage = storage
         self._valid = valid
         self._before = before
-        self._slices: dict[int, FileSlice] = {}
+        self._slices: dict[int, MetadataSlice] = {}
         self._opened: dict[int, list[Source]] = {}
         self._known_blocks, self._known_sources = known or ({}, {})
 
@@ -177,7 +255,14 @@ class PartitionSources:
         return len(self.groups)
 
     @property
-    def slices(self) -> list[FileSlice]:
+    def file_names(self) -> frozenset[str]:
+        """Names of all files of the partition."""
+        bases = [base.path for group in self.groups for base in group.base_files]
+        logs = [log.path for group in self.groups for log in group.log_files]
+        return frozenset(path.rsplit("/", 1)[-1] for path in (*bases, *logs))
+
+    @property
+    def slices(self) -> list[MetadataSlice]:
         """The newest file slice of each file group.
 
         Raises:
@@ -206,7 +291,7 @@ class PartitionSources:
             ordinals.setdefault(group.family, []).append(number)
         return ordinals
 
-    def open(self, numbers: Iterable[int] | None = None) -> Sources:
+    def open(self, numbers: Iterable[int] | None = None) -> ShardSources:
         """Open the sources of some shards, or of all.
 
         Raises:
@@ -218,7 +303,30 @@ class PartitionSources:
         unread = any(of.base is not None and _base_origin(of.base) not in self._known_sources for of in closed.values())
         opened = _map(self._open_slice, list(closed.values()), threads=unread)
         self._opened.update(zip(closed, opened, strict=True))
-        return Sources([self._opened[number] for number in wanted])
+        return ShardSources([self._opened[number] for number in wanted])
+
+    def appended_to(self, older: ShardSources) -> ShardSources | None:
+        """Sources appended since an earlier instance, also where a compaction has put them into a base file since.
+
+        The slices before the compaction are still there as long as no clean has deleted them. Callers check that no
+        log file of them is missing.
+
+        Returns:
+            None if base files of then are gone, or if more than that changed.
+        """
+        groups = []
+        for group, sources in zip(self.groups, older.shards, strict=False):
+            origin = next((source.origin for source in sources if source.origin[2] < 0), None)
+            bases = tuple(base for base in group.base_files if _base_origin(base) == origin)
+            if origin is not None and not bases:
+                return None
+            groups.append(FileGroup(group.file_id, bases, group.log_files))
+        if len(groups) != len(self.groups):
+            return None
+        blocks, known = self.read_so_far()
+        known |= {source.origin: source for sources in older.shards for source in sources}
+        slices = read_slices(self._storage, groups, self._valid, self._before, blocks)
+        return ShardSources([self._open_slice(one, known) for one in slices]).behind(older)
 
     def of_shards(self, items: Mapping[int, T], function: Callable[[Sequence[Source], T], R]) -> list[R]:
         """Apply a function to some shards, several at a time.
@@ -232,15 +340,15 @@ class PartitionSources:
         entries = sum(source.reader.entry_count for sources in shards for source in sources if source.reader)
         return _map(lambda part: function(*part), work, threads=entries > _FEW_ENTRIES)
 
-    def everything(self) -> list[list[Piece]]:
+    def everything(self) -> list[list[SourceRecords]]:
         """All records, by shard."""
         return self.open().everything()
 
-    def prefix(self, prefix: bytes) -> list[list[Piece]]:
-        """Records whose keys start with a prefix, by shard; see `Sources.prefix`."""
+    def prefix(self, prefix: bytes) -> list[list[SourceRecords]]:
+        """Records whose keys start with a prefix, by shard; see `ShardSources.prefix`."""
         return self.open().prefix(prefix)
 
-    def get(self, keys: Column) -> list[list[Piece]]:
+    def get(self, keys: Column) -> list[list[SourceRecords]]:
         """Records of some keys (binary or strings), by shard; opens only the shards that can contain them."""
         picked: dict[int, list[bytes]] = {}
         for family in self.families().values():
@@ -255,7 +363,7 @@ class PartitionSources:
             }
         return self.open(picked).get(list(picked.values()))
 
-    def _read_slices(self, numbers: Sequence[int]) -> list[FileSlice]:
+    def _read_slices(self, numbers: Sequence[int]) -> list[MetadataSlice]:
         unread = [number for number in numbers if number not in self._slices]
         if unread:
             groups = [self.groups[number] for number in unread]
@@ -266,8 +374,8 @@ class PartitionSources:
             self._slices.update(zip(unread, slices, strict=True))
         return [self._slices[number] for number in numbers]
 
-    def _open_slice(self, file_slice: FileSlice) -> list[Source]:
-        known = self._known_sources
+    def _open_slice(self, file_slice: MetadataSlice, known: Mapping[Origin, Source] | None = None) -> list[Source]:
+        known = known or self._known_sources
         sources = []
         if file_slice.base is not None:
             origin = _base_origin(file_slice.base)
@@ -279,9 +387,13 @@ class PartitionSources:
         return sources
 
 
+def _one_by_one(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    return [function(item) for item in items]
+
+
 def _map(function: Callable[[T], R], items: Sequence[T], *, threads: bool) -> list[R]:
     if not threads or len(items) <= 1:
-        return [function(item) for item in items]
+        return _one_by_one(function, items)
     with concurrent.futures.ThreadPoolExecutor(_WORKERS) as pool:
         return list(pool.map(function, items))
 
@@ -320,7 +432,7 @@ def _schema(text: str | None, name: str) -> Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
+class KeyVersions:
     """Rows of several versions of keyed records that form the newest state.
 
     Attributes:
@@ -337,11 +449,10 @@ class Versions:
         """Row of the newest version of each live key, ascending."""
         if self.unique:
             return self.live
-        _, first_from_behind = np.unique(self.codes[::-1], return_index=True)
-        return np.sort(self.live[len(self.live) - 1 - first_from_behind])
+        return self.live[last_rows(self.codes)]
 
 
-def settled_apart(shards: Iterable[Sequence[Piece]]) -> tuple[list[Piece], list[list[Piece]]]:
+def settled_apart(shards: Iterable[Sequence[SourceRecords]]) -> tuple[list[SourceRecords], list[list[SourceRecords]]]:
     """Separate records with one version from those that may have more.
 
     Most records of an HFile are not written again by later log blocks, and need no merging by key.
@@ -349,8 +460,8 @@ def settled_apart(shards: Iterable[Sequence[Piece]]) -> tuple[list[Piece], list[
     Returns:
         Records whose keys are only in the first piece of their shard, each once; and all others, by shard.
     """
-    settled: list[Piece] = []
-    disputed: list[list[Piece]] = []
+    settled: list[SourceRecords] = []
+    disputed: list[list[SourceRecords]] = []
     for first, *later in filter(None, shards):
         if first.schema is None:
             disputed.append([first, *later])
@@ -364,7 +475,7 @@ def settled_apart(shards: Iterable[Sequence[Piece]]) -> tuple[list[Piece], list[
     return [piece for piece in settled if len(piece.entries)], disputed
 
 
-def newest_versions(keys: Column, deleted: npt.NDArray[np.bool_]) -> Versions:
+def newest_versions(keys: Column, deleted: npt.NDArray[np.bool_]) -> KeyVersions:
     """Drop deleted versions.
 
     Args:
@@ -383,4 +494,4 @@ def newest_versions(keys: Column, deleted: npt.NDArray[np.bool_]) -> Versions:
     live = rows[alive]
     live_codes = codes[alive]
     unique = distinct == len(codes) or len(np.unique(live_codes)) == len(live_codes)
-    return Versions(live, live_codes, unique)
+    return KeyVersions(live, live_codes, unique)

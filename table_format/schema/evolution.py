@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import pc
-from table_format.codecs.avro_schema import UTC_MICROS
+from table_format.codecs.avro_schema_tree import UTC_MICROS
 from table_format.errors import RecordError, SchemaError
 from table_format.meta_columns import META_COLUMNS
 
@@ -102,12 +102,21 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
         if column.type != field.type:
             chunks = [_conform_array(chunk, field.type, field.name) for chunk in column.chunks]
             column = pa.chunked_array(chunks, field.type)
-        if not field.nullable and column.null_count:
-            raise RecordError(f"column {field.name!r} holds {column.null_count} nulls, but the table allows none")
+        refuse_nulls(field, column)
         columns.append(column)
     if not columns:
         return table.select([])
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def refuse_nulls(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> None:
+    """Refuse nulls in a required column.
+
+    Raises:
+        RecordError: there are some.
+    """
+    if not field.nullable and column.null_count:
+        raise RecordError(f"column {field.name!r} holds {column.null_count} nulls, but the table allows none")
 
 
 def _merge_fields(table: list[pa.Field[Any]], batch: list[pa.Field[Any]], path: str) -> list[pa.Field[Any]]:
@@ -173,6 +182,8 @@ def _conform_array(array: Any, kind: pa.DataType, name: str) -> Any:  # noqa: PL
         return _conform_array(array.storage, kind, name)
     if array.null_count == len(array):
         return arrow.nulls(len(array), kind)
+    if isinstance(array, pa.DictionaryArray):
+        return _conform_array(_decoded(array, name), kind, name)
     if isinstance(kind, pa.StructType) and isinstance(array.type, pa.StructType):
         return _conform_struct(array, kind, name)
     if isinstance(kind, pa.MapType) and isinstance(array.type, pa.MapType):
@@ -182,6 +193,22 @@ def _conform_array(array: Any, kind: pa.DataType, name: str) -> Any:  # noqa: PL
     if _is_list(kind) and types.is_fixed_size_binary(array.type):
         return _vectors(array, kind, name)
     return _cast(array, kind, name)
+
+
+def _decoded(array: Any, name: str) -> Any:
+    """The values of a dictionary array.
+
+    Arrow decodes neither views nor values that hold dictionaries themselves: those are first brought to the type in
+    which tables store them.
+    """
+    values = array.dictionary
+    if types.is_nested(values.type) or types.is_dictionary(values.type) or _is_view(values.type):
+        return _conform_array(values, storage_type(values.type), name).take(array.indices)
+    return array.dictionary_decode()
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return types.is_string_view(kind) or types.is_binary_view(kind)
 
 
 def _conform_struct(array: Any, kind: pa.StructType, name: str) -> Any:
@@ -228,10 +255,6 @@ def _offsets(array: Any) -> Any:
 
 
 def _cast(array: Any, kind: pa.DataType, name: str) -> Any:
-    if isinstance(array, pa.DictionaryArray):
-        array = array.dictionary_decode()
-        if array.type == kind:
-            return array
     _check_castable(array.type, kind, name)
     # Avro's promotion of integers to floating point rounds; all other casts must be exact.
     rounds = types.is_floating(kind) and types.is_integer(array.type)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import string
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import binary_array, from_numpy, one_chunk, spans_of, to_numpy
+from table_format.codecs.arrow_numpy import Bytes, Positions, binary_array, from_numpy, one_chunk, spans_of, to_numpy
+from table_format.threads import in_threads
 
 _BASE: Final = (
     r"^(?P<file_id>[a-zA-Z0-9-]+)_(?P<write_token>[a-zA-Z0-9-]+)_(?P<instant>[0-9]+)\.(?P<extension>[a-zA-Z0-9]+)\z"
@@ -19,12 +23,27 @@ _BASE: Final = (
 _BASE_PATTERN: Final = re.compile(_BASE.removesuffix(r"\z"))
 _BASE_SHAPE: Final = re.sub(r"\?P<\w+>", "", _BASE)
 _BASE_PARTS: Final = ("file_id", "write_token", "instant", "extension")
+_MARKS: Final = np.array([1, 1, 2], np.uint8)
 _LOG_PATTERN: Final = re.compile(
     r"\.(?P<file_id>[^._]+)_(?P<instant>[^.]*)\.(?:log|archive)\.(?P<version>[0-9]{1,18})"
     r"(?:_(?P<write_token>[0-9]+-[0-9]+-[0-9]+)(?P<cdc>\.cdc)?)?"
 )
 _LOG_SHAPE: Final = r"^\.[^._]+_[^.]*\.(log|archive)\.[0-9]{1,18}(_[0-9]+-[0-9]+-[0-9]+(\.cdc)?)?\z"
 _BUCKET_DIGITS: Final = 8
+_AT_ONCE: Final = 1 << 22  # bytes
+
+
+def _bytes_of(characters: str) -> NDArray[np.bool_]:
+    allowed = np.zeros(256, np.bool_)
+    allowed[list(characters.encode())] = True
+    return allowed
+
+
+_DIGITS: Final = _bytes_of(string.digits)
+_ALPHANUMERIC: Final = _bytes_of(string.ascii_letters + string.digits)
+#: 0 for a byte inside a part, 1 for an underscore, 2 for a dot, 3 for what base file names don't have.
+_CLASSES: Final = np.where(_ALPHANUMERIC | _bytes_of("-"), 0, 3).astype(np.uint8)
+_CLASSES[[ord("_"), ord(".")]] = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,33 +123,80 @@ def bucket_of_file_id(file_id: str) -> int | None:
     return int(head) if dash and len(head) == _BUCKET_DIGITS and head.isdecimal() and head.isascii() else None
 
 
-def parse_base_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Table:
+def parse_base_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any], parts: Sequence[str] = _BASE_PARTS) -> pa.Table:
     """Parse base file names, as columns.
 
     Args:
         names: strings, of any files.
+        parts: which columns.
 
     Returns:
         One row per name: file_id, write_token, instant, extension; all null if it is not a base file's name.
     """
     whole: Any = one_chunk(names)
+    columns = _only_base_files(whole, parts)
+    if columns is not None:
+        return columns
     # One match and the positions of separators are several times as fast as extracting groups.
     matched = to_numpy(pc.fill_null(pc.match_substring_regex(whole, _BASE_SHAPE), False)).astype(np.bool_)
     known = whole if matched.all() else whole.filter(from_numpy(matched))
     if not len(known):
-        return pa.table({part: pa.nulls(len(whole), pa.string()) for part in _BASE_PARTS})
+        return pa.table({part: pa.nulls(len(whole), pa.string()) for part in parts})
     data, starts, lengths = spans_of(known)
     first, last = int(starts[0]), int(starts[-1] + lengths[-1])
     underscores, dots = (np.flatnonzero(data[first:last] == ord(mark)) + first for mark in "_.")
     begins = [starts, underscores[0::2] + 1, underscores[1::2] + 1, dots + 1]
     ends = [underscores[0::2], underscores[1::2], dots, starts + lengths]
-    columns = []
-    for begin, end in zip(begins, ends, strict=True):
-        at, size = np.zeros((2, len(matched)), np.int64)
-        at[matched], size[matched] = begin, end - begin
-        part: Any = binary_array(data, at, size, None if matched.all() else matched)
-        columns.append(part.cast(pa.string()))
-    return pa.table(dict(zip(_BASE_PARTS, columns, strict=True)))
+    texts = {}
+    for name, begin, end in zip(_BASE_PARTS, begins, ends, strict=True):
+        if name in parts:
+            at, size = np.zeros((2, len(matched)), np.int64)
+            at[matched], size[matched] = begin, end - begin
+            part: Any = binary_array(data, at, size, None if matched.all() else matched)
+            texts[name] = part.cast(pa.string())
+    return pa.table(texts)
+
+
+def _only_base_files(names: Any, parts: Sequence[str]) -> pa.Table | None:
+    """As `parse_base_file_names`, if all are names of base files; else None.
+
+    Each byte is classed once, which takes half of the time of a match by a pattern.
+    """
+    if not len(names) or names.null_count:
+        return None
+    data, starts, lengths = spans_of(names)
+    if not lengths.all():
+        return None
+    first, last = int(starts[0]), int(starts[-1] + lengths[-1])
+    chunks = in_threads(lambda begin: _marks(data, begin, min(begin + _AT_ONCE, last)), range(first, last, _AT_ONCE))
+    marks, kinds = (np.concatenate(column) for column in zip(*chunks, strict=True))
+    if len(marks) != len(_MARKS) * len(names) or bool((kinds.reshape(-1, len(_MARKS)) != _MARKS).any()):
+        return None
+    places = [marks[at :: len(_MARKS)] for at in range(len(_MARKS))]
+    spans = list(zip([starts, *(place + 1 for place in places)], [*places, starts + lengths], strict=True))
+    if any(bool((begin >= end).any()) for begin, end in spans):
+        return None
+    texts = {
+        name: binary_array(data, begin, end - begin).cast(pa.string())
+        for name, (begin, end) in zip(_BASE_PARTS, spans, strict=True)
+        if name in {*parts, "instant", "extension"}
+    }
+    if not _has_only(texts["instant"], _DIGITS) or not _has_only(texts["extension"], _ALPHANUMERIC):
+        return None
+    return pa.table({name: text for name, text in texts.items() if name in parts})
+
+
+def _marks(data: Bytes, begin: int, end: int) -> tuple[Positions, NDArray[np.uint8]]:
+    """Where the bytes between the parts are, and their classes."""
+    classes = _CLASSES[data[begin:end]]
+    marks = np.flatnonzero(classes.view(np.bool_))
+    return marks + begin, classes[marks]
+
+
+def _has_only(texts: Any, allowed: NDArray[np.bool_]) -> bool:
+    """Whether all bytes of some texts, at least one, are allowed."""
+    data, starts, lengths = spans_of(texts)
+    return bool(allowed[data[int(starts[0]) : int(starts[-1] + lengths[-1])]].all())
 
 
 def parse_log_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Table:
@@ -141,7 +207,7 @@ def parse_log_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Tabl
 
     Returns:
         One row per name: file_id, instant, version (int64), write_token (empty where the name has none), is_cdc; all
-        null where the name is no log file's.
+        null where the name is not a log file's.
     """
     names = one_chunk(names)
     known: Any = pc.if_else(pc.match_substring_regex(names, _LOG_SHAPE), names, pa.scalar(None, pa.string()))

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc, spans_of, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.config import properties
 from table_format.errors import UnsupportedTableError
+from table_format.hfile.sorted_keys import KeySpans
 from table_format.slices.file_names import LogFileName, parse_base_file_names
 from table_format.slices.log_slices import (
     LOGS_SCHEMA,
@@ -42,7 +44,7 @@ _BASE_FILES: dict[str, pa.DataType] = {
 _PARTS = ("file_id", "instant", "extension")
 _OTHER_FORMATS = ("orc", "hfile", "lance")
 _INSTANT = r"^([0-9]{14}|[0-9]{17})\z"
-_PREFIX = np.dtype(">u8")
+_PREFIX = 8  # bytes of file ids that are compared at a time
 BASE_FILES_SCHEMA = pa.schema(_BASE_FILES)
 #: Files that a query reads: of each file group's latest slice the base file (null if none) and the logs, in the
 #: order in which they are merged.
@@ -106,13 +108,8 @@ def latest_base_files(
     """Base file of each file group's latest slice that is visible to a query, in a table without log files.
 
     A base file is visible if its instant is committed and not after the query's; the newest of a file group wins;
-    replaced file groups are left out. Other file names are ignored, as in Hudi.
-
-    Args:
-        files: a table of `FILES_SCHEMA`.
-        timeline: the data table's.
-        as_of: instant of the query; None for the newest.
-        replaced: `replaced_file_groups(timeline, as_of)`, if known.
+    replaced file groups are left out. Other file names are ignored, as in Hudi. Arguments are those of
+    `latest_file_slices`.
 
     Returns:
         A table of `BASE_FILES_SCHEMA`, by partition and file id.
@@ -122,7 +119,7 @@ def latest_base_files(
     """
     _refuse_log_files(files)
     newest = _newest_base_files(files, timeline, as_of, replaced)
-    return newest.select(BASE_FILES_SCHEMA.names).combine_chunks()
+    return with_paths(newest).select(BASE_FILES_SCHEMA.names).combine_chunks()
 
 
 def read_optimized_slices(
@@ -130,11 +127,7 @@ def read_optimized_slices(
 ) -> pa.Table:
     """Newest base file of each file group, without its logs (Hudi's read-optimized query).
 
-    Args:
-        files: a table of `FILES_SCHEMA`.
-        timeline: the data table's.
-        as_of: instant of the query; None for the newest.
-        replaced: `replaced_file_groups(timeline, as_of)`, if known.
+    Arguments are those of `latest_file_slices`.
 
     Returns:
         A table of `SLICES_SCHEMA`, by partition and file id; its lists of logs are empty.
@@ -143,7 +136,12 @@ def read_optimized_slices(
 
 
 def latest_file_slices(
-    files: pa.Table, timeline: Timeline, *, as_of: str | None = None, replaced: pa.Table | None = None
+    files: pa.Table,
+    timeline: Timeline,
+    *,
+    as_of: str | None = None,
+    replaced: pa.Table | None = None,
+    paths: bool = True,
 ) -> pa.Table:
     """Latest file slice of each file group that is visible to a query.
 
@@ -156,6 +154,7 @@ def latest_file_slices(
         timeline: the data table's.
         as_of: instant of the query; None for the newest.
         replaced: `replaced_file_groups(timeline, as_of)`, if known.
+        paths: whether to give the paths, which take as much memory as all else; `with_paths` adds them.
 
     Returns:
         A table of `SLICES_SCHEMA`, by partition and file id.
@@ -163,52 +162,73 @@ def latest_file_slices(
     Raises:
         UnsupportedTableError: a base file that is not Parquet, or a log whose slice is unknown.
     """
+    return _slices(_latest(files, timeline, as_of, replaced), paths=paths)
+
+
+def _latest(files: pa.Table, timeline: Timeline, as_of: str | None, replaced: pa.Table | None) -> pa.Table:
     committed = _committed_base_files(files, timeline)
+    gone = _gone(timeline, as_of, replaced)
+    dotted = pc.any(pc.starts_with(files["file_name"], "."), min_count=0).as_py()
+    if not dotted and not gone.num_rows:
+        return _newest_of_each_group(_until(committed, as_of), timeline)
+    committed = _with_keys(committed)
     logs = slice_logs(files, committed, timeline, as_of)
-    newest = _newest_of_each_group(_at(committed, as_of), timeline)
-    gone = _keys_replaced(newest, logs, timeline, as_of, replaced)
-    logs, newest = _without(logs, gone), _without(newest, gone)
+    newest = _newest_of_each_group(_until(committed, as_of), timeline)
+    keys = keys_still_replaced(gone, newest, logs, timeline, as_of)
+    logs, newest = _without(logs, keys), _without(newest, keys)
     if not logs.num_rows:
-        return _slices(newest)
+        return newest
     slices = attach_logs(newest, logs)
-    return _slices(slices.take(pc.sort_indices(slices["key"])))
+    return slices.take(pc.sort_indices(slices["key"]))
 
 
 def _newest_base_files(files: pa.Table, timeline: Timeline, as_of: str | None, replaced: pa.Table | None) -> pa.Table:
     """The newest committed base file of each file group that was not replaced."""
-    newest = _newest_of_each_group(_at(_committed_base_files(files, timeline), as_of), timeline)
-    return _without(newest, _keys_replaced(newest, LOGS_SCHEMA.empty_table(), timeline, as_of, replaced))
+    newest = _newest_of_each_group(_until(_committed_base_files(files, timeline), as_of), timeline)
+    gone = _gone(timeline, as_of, replaced)
+    if not gone.num_rows:
+        return newest
+    newest = _with_keys(newest)
+    return _without(newest, keys_still_replaced(gone, newest, LOGS_SCHEMA.empty_table(), timeline, as_of))
+
+
+def _gone(timeline: Timeline, as_of: str | None, replaced: pa.Table | None) -> pa.Table:
+    """The replaced file groups; call it after checking the files' instants, which show whether the archive has some."""
+    return replaced_file_groups(timeline, as_of) if replaced is None else replaced
 
 
 def _committed_base_files(files: pa.Table, timeline: Timeline) -> pa.Table:
-    """Base files of completed writes with `key` and their parsed names, in the listing's order."""
-    parts = parse_base_file_names(files["file_name"])
+    """Base files of completed writes with their parsed names, in the listing's order."""
+    parts = parse_base_file_names(files["file_name"], _PARTS)
     rows = pa.table({name: files[name] for name in FILES_SCHEMA.names} | {name: parts[name] for name in _PARTS})
     is_parquet = pc.equal(rows["extension"], pa.scalar("parquet"))
     _refuse_other_formats(rows.filter(pc.invert(is_parquet)), timeline)
-    rows = _those(rows, is_parquet).drop_columns("extension")
-    rows = _those(rows, instants_that(timeline.is_committed, rows["instant"]))
+    rows = _filtered(rows, is_parquet).drop_columns("extension")
+    return _filtered(rows, instants_that(timeline.is_committed, rows["instant"]))
+
+
+def _with_keys(rows: pa.Table) -> pa.Table:
     return rows.append_column("key", group_keys(rows["partition"], rows["file_id"]))
 
 
-def _those(rows: pa.Table, mask: Any) -> pa.Table:
+def _filtered(rows: pa.Table, mask: Any) -> pa.Table:
     """Filter by a mask, which mostly selects all rows."""
     return rows if not mask.null_count and pc.all(mask).as_py() is not False else rows.filter(mask)
 
 
-def _at(rows: pa.Table, as_of: str | None) -> pa.Table:
+def _until(rows: pa.Table, as_of: str | None) -> pa.Table:
     return rows if as_of is None else rows.filter(pc.less_equal(rows["instant"], as_of))
 
 
 def _newest_of_each_group(rows: pa.Table, timeline: Timeline) -> pa.Table:
-    """Newest base file of each group, by key."""
-    order = _by_key(rows)
+    """Newest base file of each group, by partition and file id."""
+    rows = rows.combine_chunks()
     if rows.num_rows < 2:
-        return _with_paths(rows)
-    keys = one_chunk(rows["key"].take(from_numpy(order)))
-    starts = np.append(True, to_numpy(pc.not_equal(keys[1:], keys[:-1])).astype(np.bool_))
+        return rows
+    order, starts = _by_group(rows)
     if starts.all():
-        return _with_paths(rows.take(from_numpy(order)))
+        return rows if order is None else rows.take(from_numpy(order))
+    order = np.arange(rows.num_rows) if order is None else order
     times = pc.unique(rows["instant"])
     ranks = positions(rows["instant"], times.take(pc.sort_indices(times)))[order]
     first = np.flatnonzero(starts)
@@ -217,36 +237,55 @@ def _newest_of_each_group(rows: pa.Table, timeline: Timeline) -> pa.Table:
     twins = newest & (np.bincount(group[newest])[group] > 1)
     if twins.any():
         newest[twins] = _named_by_commits(rows.take(from_numpy(order[twins])), timeline)
-    return _with_paths(rows.take(from_numpy(order[newest])))
+    return rows.take(from_numpy(order[newest]))
 
 
-def _by_key(rows: pa.Table) -> NDArray[np.int64]:
-    """Order by key; partition and the first bytes of the file id decide for most rows."""
+def _by_group(rows: pa.Table) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_]]:
+    """Order by partition and file id, None for the order that they have; and where a file group begins in it."""
     folders = one_chunk(rows["partition"]).dictionary_encode()
-    data, starts, lengths = spans_of(one_chunk(rows["file_id"]))
-    if not len(starts) or lengths.min() < _PREFIX.itemsize:
-        return to_numpy(pc.sort_indices(rows["key"])).astype(np.int64)
-    rank = np.empty(len(folders.dictionary), np.uint64)
+    rank = np.empty(len(folders.dictionary), np.int64)
     rank[to_numpy(pc.sort_indices(folders.dictionary))] = np.arange(len(rank))
+    ranks, ids = rank[to_numpy(folders.indices)], KeySpans.of(one_chunk(rows["file_id"]))
+    starts = np.append(True, ranks[1:] != ranks[:-1])
+    if bool((ranks[1:] >= ranks[:-1]).all()) and _ascend(ids, starts):
+        return None, starts
     bits = np.uint64(len(rank).bit_length())
-    windows: Any = np.ndarray((len(data) - _PREFIX.itemsize + 1,), _PREFIX, data, strides=(1,))
-    marks = (rank[to_numpy(folders.indices)] << (np.uint64(64) - bits)) | (windows[starts].astype(np.uint64) >> bits)
+    # the partition and the first bytes of the file id decide for most rows
+    marks = (ranks.astype(np.uint64) << (np.uint64(64) - bits)) | (ids.words(0) >> bits)
     order = np.argsort(marks)
     marks = marks[order]
-    same = marks[1:] == marks[:-1]
-    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    if tied.size:
-        keys = rows["key"].take(from_numpy(order[tied]))
-        order[tied] = order[tied][to_numpy(pc.sort_indices(keys))]
-    return order
+    starts = np.append(True, marks[1:] != marks[:-1])
+    for at in range(0, ids.longest(), _PREFIX):
+        tied = np.flatnonzero(~starts | ~np.append(starts[1:], True))
+        if not tied.size:
+            break
+        words, group = ids.words(at, order[tied]), np.cumsum(starts)[tied]
+        by_words = np.lexsort((words, group))
+        order[tied], words = order[tied][by_words], words[by_words]
+        starts[tied] |= np.append(True, (words[1:] != words[:-1]) | (group[1:] != group[:-1]))
+    return order, starts
+
+
+def _ascend(ids: KeySpans, starts: NDArray[np.bool_]) -> bool:
+    """Whether file ids ascend between the starts of partitions; adds those of file groups."""
+    later = np.flatnonzero(~starts)  # rows that have the partition, and so far the id, of the row before
+    for at in range(0, ids.longest(), _PREFIX):
+        before, here = ids.words(at, later - 1), ids.words(at, later)
+        if bool((before > here).any()):
+            return False
+        starts[later[before < here]] = True
+        later = later[before == here]
+        if not later.size:
+            break
+    return True
 
 
 def _named_by_commits(rows: pa.Table, timeline: Timeline) -> list[bool]:
     """Of several files of one group and instant, the one in the commit: others are from retried tasks."""
-    chosen: dict[str, tuple[bool, str]] = {}
+    chosen: dict[tuple[str, str], tuple[bool, str]] = {}
     for row in rows.to_pylist():
-        rank = (_is_named(row, timeline), row["file_name"])
-        chosen[row["key"]] = max(rank, chosen.get(row["key"], rank))
+        group, rank = (row["partition"], row["file_id"]), (_is_named(row, timeline), row["file_name"])
+        chosen[group] = max(rank, chosen.get(group, rank))
     names = {name for _, name in chosen.values()}
     return [name in names for name in rows["file_name"].to_pylist()]
 
@@ -259,32 +298,29 @@ def _is_named(row: dict[str, Any], timeline: Timeline) -> bool:
     return any(stat.file_name == row["file_name"] for stat in stats)
 
 
-def _with_paths(rows: pa.Table) -> pa.Table:
+def with_paths(rows: pa.Table) -> pa.Table:
+    """Files or slices with their paths, which are null where the name is: the last column but `logs`."""
     joined: Any = pc.binary_join_element_wise(rows["partition"], rows["file_name"], pa.scalar("/"))
     in_root = pc.any(pc.equal(rows["partition"], "")).as_py()
-    return rows.append_column("path", pc.utf8_ltrim(joined, characters="/") if in_root else joined)
-
-
-def _keys_replaced(
-    newest: pa.Table, logs: pa.Table, timeline: Timeline, as_of: str | None, replaced: pa.Table | None
-) -> Any:
-    gone = replaced_file_groups(timeline, as_of) if replaced is None else replaced
-    return keys_still_replaced(gone, newest, logs, timeline, as_of)
+    paths = pc.utf8_ltrim(joined, characters="/") if in_root else joined
+    place = rows.num_columns - 1 if rows.column_names[-1:] == ["logs"] else rows.num_columns
+    return rows.add_column(place, "path", paths)
 
 
 def _without(rows: pa.Table, keys: Any) -> pa.Table:
     return rows.filter(pc.invert(pc.is_in(rows["key"], keys))) if len(keys) else rows
 
 
-def _slices(rows: pa.Table) -> pa.Table:
+def _slices(rows: pa.Table, *, paths: bool = True) -> pa.Table:
     """A table of `SLICES_SCHEMA` of rows with or without a base file."""
     if "logs" not in rows.column_names:
         none: Any = np.zeros(rows.num_rows + 1, np.int32)
         entries = pa.array([], LOGS_TYPE.value_type)
         rows = rows.append_column("logs", pa.ListArray.from_arrays(from_numpy(none), entries, type=LOGS_TYPE))
-    sizes = rows.column_names.index("size")
-    rows = rows.set_column(sizes, "size", pc.fill_null(rows["size"], 0))
-    return rows.select(SLICES_SCHEMA.names).combine_chunks()
+    if rows["size"].null_count:
+        rows = rows.set_column(rows.column_names.index("size"), "size", pc.fill_null(rows["size"], 0))
+    rows = rows.select([name for name in SLICES_SCHEMA.names if name != "path"])
+    return (with_paths(rows) if paths else rows).combine_chunks()
 
 
 def _refuse_log_files(files: pa.Table) -> None:

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from table_format.actions.table_services import CompactionPlan
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import UnsupportedTableError
 from table_format.instant import State
 from table_format.log.blocks import BlockType, LogBlock, read_log_blocks

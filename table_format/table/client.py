@@ -20,7 +20,7 @@ SCHEMA_KEY = "schema"
 
 
 class TableClient:
-    """A table's storage and properties; timeline and schema are read anew at each call.
+    """A table's storage and properties; timeline and schema are read again at each call.
 
     Attributes:
         storage: rooted at the table's base folder.
@@ -47,16 +47,21 @@ class TableClient:
         self.config = load_table_config(self.storage)
         return self.config
 
-    def timeline(self) -> Timeline:
-        """Load the current timeline."""
+    def timeline(self, known: Timeline | None = None) -> Timeline:
+        """Load the current timeline.
+
+        Args:
+            known: loaded earlier; what it has read of completed instants is not read again.
+        """
         config = self.config
-        return load_timeline(
+        timeline = load_timeline(
             self.storage,
             config.timeline_folder,
             config.layout_version,
             timezone=config.timeline_timezone,
             history_folder=config.history_folder,
         )
+        return timeline if known is None else timeline.knowing(known)
 
     def table_schema(self, timeline: Timeline | None = None, as_of: str | None = None) -> pa.Schema:
         """The table's columns, without the meta columns.

@@ -22,8 +22,8 @@ from table_format.instant import Instant
 from table_format.schema.evolution import conform
 from table_format.schema.internal_schema import (
     GONE,
-    Column,
     InternalSchema,
+    SchemaColumn,
     parse_internal_schema,
     parse_schema_history,
     rename_field,
@@ -120,6 +120,10 @@ class SchemaHistory:
         history = replace(self, current=current, _stored={})
         stored = {instant: history.stored_schema(instant) for instant in instants}
         return SchemaHistory(Timeline(self.timeline.storage, ()), current, (), stored)
+
+    def to_schema(self, current: InternalSchema) -> SchemaHistory:
+        """The same for another current schema; workers take it, and read the commits whose files they meet."""
+        return replace(self, current=current, timeline=replace(self.timeline), _stored={})
 
     def read(self, storage: Storage, path: str, schema: pa.Schema) -> pa.Table:
         """Read a base file in the table's columns.
@@ -251,7 +255,7 @@ def _schema_of(timeline: Timeline, write: Instant) -> InternalSchema | None:
     return parse_internal_schema(text, timeline.path(write)) if text else None
 
 
-def _same(stored: Column | None, current: Column) -> bool:
+def _same(stored: SchemaColumn | None, current: SchemaColumn) -> bool:
     """Whether a stored column is the current one with the same sort order, and members have kept their names."""
     if stored is None or stored.id != current.id or stored.name != current.name:
         return False
@@ -265,5 +269,5 @@ def _same(stored: Column | None, current: Column) -> bool:
     )
 
 
-def _is_number(column: Column) -> bool:
+def _is_number(column: SchemaColumn) -> bool:
     return column.kind in ("int", "long", "float", "double") or column.kind.startswith("decimal")

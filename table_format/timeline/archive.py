@@ -13,13 +13,14 @@ from typing import Any, Final, TypeVar
 
 from table_format.actions.table_services import CleanMetadata
 from table_format.errors import CorruptFileError, MissingFileError
-from table_format.instant import WRITE_ACTIONS
+from table_format.instant import WRITE_ACTIONS, Instant
 from table_format.storage import FileEntry, Storage
 from table_format.timeline import archive_log, history
 
 _TRIES: Final = 3
 Result = TypeVar("Result")
 Groups = tuple[tuple[str, str], ...]
+Content = Callable[[], bytes]
 
 #: Cached results, by kind of result and the file's path, size and time.
 _read_before: weakref.WeakKeyDictionary[Storage, dict[tuple[str, str, int, int], Any]] = weakref.WeakKeyDictionary()
@@ -75,6 +76,20 @@ class Archive:
                 yield from self._part.read_cleans(self._storage, entry.path)
             except (KeyError, TypeError, AttributeError) as error:
                 raise CorruptFileError(entry.path, 0, f"an archived clean of an unknown shape: {error!r}") from error
+
+    def files(self) -> list[tuple[Instant, Content]]:
+        """Files of archived instants, each with a function that gives its content; not cached.
+
+        Raises:
+            CorruptFileError: a file of the archive is damaged; the functions raise it, too.
+        """
+        for rest in reversed(range(_TRIES)):
+            try:
+                return [file for entry in self._entries() for file in self._part.read_files(self._storage, entry.path)]
+            except MissingFileError:
+                if not rest:
+                    raise
+        raise AssertionError
 
     def _of_all_files(self, question: str, read: Callable[[str], tuple[Result, ...]]) -> list[Result]:
         """Results of all files in order; retried, since archiving merges files into larger ones and deletes them."""

@@ -9,20 +9,28 @@ from __future__ import annotations
 import functools
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any, Final
 
 import fastavro
 
-from table_format.actions.avro_schemas import CLEAN_METADATA
+from table_format.actions.avro_schemas import (
+    CLEAN_METADATA,
+    CLEANER_PLAN,
+    COMPACTION_PLAN,
+    REQUESTED_REPLACE,
+    ROLLBACK_METADATA,
+)
 from table_format.actions.table_services import CleanMetadata
+from table_format.codecs.avro_file import write_avro_file
 from table_format.errors import CorruptFileError
-from table_format.instant import Action
-from table_format.log.blocks import BlockType, read_log_blocks
+from table_format.instant import Action, Instant, State
+from table_format.log.blocks import BlockType, LogBlock, read_log_blocks
 from table_format.storage import FileEntry, Storage
 
-_PREFIX: Final = ".commits_.archive."
+#: Beginning of the names of all files of an archive.
+PREFIX: Final = ".commits_.archive."
 _INT: Final = Struct(">i")
 _COMPLETED: Final = "COMPLETED"
 _NAMESPACE: Final = "org.apache.hudi.avro.model"
@@ -41,6 +49,16 @@ _REPLACE_METADATA: Final = {
     "name": "HoodieReplaceCommitMetadata",
     "fields": [{"name": "partitionToReplaceFileIds", "type": ["null", _FILE_IDS], "default": None}],
 }
+#: Contents in JSON.
+_MEMBERS: Final = ("hoodieCommitMetadata", "hoodieReplaceCommitMetadata", "HoodieInflightReplaceMetadata")
+#: Contents in Avro, with their schemas.
+_AVRO_MEMBERS: Final = {
+    "hoodieCleanMetadata": CLEAN_METADATA,
+    "hoodieRollbackMetadata": ROLLBACK_METADATA,
+    "hoodieCleanerPlan": CLEANER_PLAN,
+    "hoodieCompactionPlan": COMPACTION_PLAN,
+    "hoodieRequestedReplaceMetadata": REQUESTED_REPLACE,
+}
 _TIMES: Final = fastavro.parse_schema(_entry())
 _REPLACED: Final = fastavro.parse_schema(
     _entry({"name": "hoodieReplaceCommitMetadata", "type": ["null", _REPLACE_METADATA], "default": None})
@@ -52,7 +70,7 @@ _CLEANS: Final = fastavro.parse_schema(
 
 def archive_files(storage: Storage, folder: str) -> list[FileEntry]:
     """Files of the archive, by name; empty if nothing was archived."""
-    return [entry for entry in storage.list(folder) if not entry.is_dir and entry.name.startswith(_PREFIX)]
+    return [entry for entry in storage.list(folder) if not entry.is_dir and entry.name.startswith(PREFIX)]
 
 
 def read_instants(storage: Storage, path: str) -> Iterator[tuple[str, str, str]]:
@@ -84,8 +102,61 @@ def read_cleans(storage: Storage, path: str) -> Iterator[tuple[str, CleanMetadat
         yield entry["commitTime"], CleanMetadata.of(metadata)
 
 
-def _entries(storage: Storage, path: str, wanted: Any, action: str = "") -> Iterator[dict[str, Any]]:
-    """Projected entries of completed instants (of one action, if given), in file order."""
+def read_files(storage: Storage, path: str) -> Iterator[tuple[Instant, Callable[[], bytes]]]:
+    """The timeline files that the entries of a file stand for, with functions that give their content.
+
+    Raises:
+        CorruptFileError: the file is damaged; the functions raise it, too.
+        MissingFileError: it was merged into another file meanwhile.
+    """
+    for block in read_blocks(storage, path):
+        schema, content = block.schema_json or "", bytes(block.content)
+        try:
+            for record in split_records(content):
+                entry = _decoded(record, schema, _TIMES)
+                instant = Instant(entry["commitTime"], entry["actionType"], State[entry["actionState"]])
+                yield instant, functools.partial(_content, record, schema, instant, path)
+        except Exception as error:  # fastavro raises many kinds on damaged bytes
+            raise CorruptFileError(
+                path, block.content_offset, f"damaged entries of an archived timeline: {error!r}; restore the file"
+            ) from error
+
+
+def _content(record: bytes, schema: str, instant: Instant, path: str) -> bytes:
+    """What the file of an instant held: JSON of commits, an Avro file of others; empty if nothing is archived of it."""
+    try:
+        entry: Any = fastavro.schemaless_reader(io.BytesIO(record), _writer_schema(schema))
+        for member in _MEMBERS:
+            if entry.get(member) is not None:
+                return json.dumps(_without_nulls(entry[member]), ensure_ascii=False).encode()
+        for member, kind in _AVRO_MEMBERS.items():
+            if entry.get(member) is not None:
+                return write_avro_file(kind, [entry[member]])
+    except Exception as error:  # fastavro raises many kinds on damaged bytes
+        raise CorruptFileError(path, 0, f"a damaged entry of {instant} in an archived timeline: {error!r}") from error
+    return b""
+
+
+def _without_nulls(value: Any) -> Any:
+    """Commit metadata as they were in JSON, where absent fields are left out."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
+
+
+def read_states(storage: Storage, path: str) -> Iterator[tuple[str, str, str]]:
+    """Time, action and state of each entry of a file; raises as `read_instants` does."""
+    for entry in _all_entries(storage, path, _TIMES):
+        yield entry["commitTime"], entry["actionType"], entry["actionState"]
+
+
+def read_blocks(storage: Storage, path: str) -> Iterator[LogBlock]:
+    """The blocks of a file, all of Avro records with their schema.
+
+    Raises:
+        CorruptFileError: the file is damaged.
+        MissingFileError: it was merged into another file meanwhile.
+    """
     for block in read_log_blocks(storage.read(path), path):
         if block.type is BlockType.CORRUPT:
             raise CorruptFileError(
@@ -96,18 +167,29 @@ def _entries(storage: Storage, path: str, wanted: Any, action: str = "") -> Iter
             )
         if block.type is not BlockType.AVRO_DATA or block.schema_json is None:
             raise CorruptFileError(path, block.offset, f"a {block.type.name} block in an archived timeline")
+        yield block
+
+
+def _entries(storage: Storage, path: str, wanted: Any, action: str = "") -> Iterator[dict[str, Any]]:
+    """Projected entries of completed instants (of one action, if given), in file order."""
+    for entry in _all_entries(storage, path, wanted, action):
+        if entry["actionState"] == _COMPLETED and action in ("", entry["actionType"]):
+            yield entry
+
+
+def _all_entries(storage: Storage, path: str, wanted: Any, action: str = "") -> Iterator[dict[str, Any]]:
+    """Projected entries of the blocks that may hold some of the action."""
+    for block in read_blocks(storage, path):
         content = bytes(block.content)
         if action.encode() not in content:
             continue
         try:
-            entries = [_decoded(record, block.schema_json, wanted) for record in _records(content)]
+            entries = [_decoded(record, block.schema_json or "", wanted) for record in split_records(content)]
         except Exception as error:  # fastavro raises many kinds on damaged bytes
             raise CorruptFileError(
                 path, block.content_offset, f"damaged entries of an archived timeline: {error!r}; restore the file"
             ) from error
-        yield from (
-            entry for entry in entries if entry["actionState"] == _COMPLETED and action in ("", entry["actionType"])
-        )
+        yield from entries
 
 
 def _decoded(record: bytes, schema: str, wanted: Any) -> dict[str, Any]:
@@ -122,8 +204,12 @@ def _writer_schema(text: str) -> Any:
     return fastavro.parse_schema(json.loads(text))
 
 
-def _records(content: bytes) -> Iterator[bytes]:
-    """Encoded records of an Avro block: version, count, then each record after its length."""
+def split_records(content: bytes) -> Iterator[bytes]:
+    """Encoded records of an Avro block: version, count, then each record after its length.
+
+    Raises:
+        ValueError: the block is damaged.
+    """
     (count,) = _INT.unpack_from(content, _INT.size)
     position = 2 * _INT.size
     for _ in range(count):

@@ -6,19 +6,20 @@ which the newest manifest lists the valid ones. Snapshot queries hardly ever nee
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from table_format.actions.commit import CommitMetadata
 from table_format.actions.table_services import CleanMetadata
-from table_format.codecs.arrow_numpy import pc
 from table_format.errors import CorruptFileError, MissingFileError, StorageError
-from table_format.instant import Action
+from table_format.instant import Action, Instant, State
 from table_format.storage import FileEntry, Storage
 
 HISTORY_SCHEMA: Final = pa.schema([("instant", pa.string()), ("completion", pa.string()), ("action", pa.string())])
@@ -109,6 +110,19 @@ def read_cleans(storage: Storage, path: str) -> Iterator[tuple[str, CleanMetadat
     """Cleans of one file, with their instant times; raises as `read_instants` does."""
     for time, data in _metadata(storage, path, Action.CLEAN):
         yield time, CleanMetadata.from_avro(data, f"{path}: {time}")
+
+
+def read_files(storage: Storage, path: str) -> Iterator[tuple[Instant, Callable[[], bytes]]]:
+    """The timeline files that one file stands for, with functions that give their content.
+
+    Completed files, and plans as requested files; raises as `read_instants` does.
+    """
+    rows = _read(storage, path, pa.schema([*_COLUMNS, _CONTENTS.field("metadata"), pa.field("plan", pa.binary())]))
+    columns: Any = zip(*(rows[name].to_pylist() for name in rows.column_names), strict=True)
+    for time, completion, action, data, plan in columns:
+        yield Instant(time, action, State.COMPLETED, completion), functools.partial(bytes, data or b"")
+        if plan:
+            yield Instant(time, action, State.REQUESTED), functools.partial(bytes, plan)
 
 
 def _metadata(storage: Storage, path: str, action: str) -> Iterator[tuple[str, bytes]]:

@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from table_format.actions.commit import CommitMetadata, read_extra_metadata
 from table_format.actions.rollback import RestoreMetadata, RestorePlan, RollbackMetadata, SavepointMetadata
@@ -45,6 +45,7 @@ class Timeline:
     file_changes: Mapping[str, str] = field(default_factory=dict)
     history_folder: str = ""
     _seen_in_archive: set[str] = field(default_factory=set, repr=False)
+    _extra_metadata: dict[Instant, dict[str, str]] = field(default_factory=dict, repr=False)
 
     @functools.cached_property
     def completed(self) -> tuple[Instant, ...]:
@@ -75,6 +76,16 @@ class Timeline:
         """Completion time of a write (layout 2); None for pending, archived and unknown ones."""
         return self._completion_times.get(time)
 
+    def knowing(self, older: Timeline) -> Timeline:
+        """This timeline with what another one of the table has read of completed instants, which do not change."""
+        there = set(self.completed)
+        self._extra_metadata.update({i: extra for i, extra in older._extra_metadata.items() if i in there})
+        return self
+
+    def followed_by(self, instant: Instant) -> Timeline:
+        """This timeline after an instant has reached a state, if nothing else has happened."""
+        return replace(self, instants=highest_states((*self.instants, instant)))
+
     @property
     def first_instant(self) -> Instant | None:
         """The oldest instant of the active timeline, pending or completed."""
@@ -94,7 +105,7 @@ class Timeline:
         return frozenset(i.time for i in self.writes)
 
     @functools.cached_property
-    def _start(self) -> str | None:
+    def start(self) -> str | None:
         """Oldest write of the timeline that is not kept by a savepoint; instants before it are known to be archived.
 
         Savepoints keep their writes from being archived, while later writes may be archived: those are not a start.
@@ -105,6 +116,10 @@ class Timeline:
     @functools.cached_property
     def _saved(self) -> frozenset[str]:
         return frozenset(i.time for i in self.completed if i.action == Action.SAVEPOINT)
+
+    def is_saved(self, instant: Instant) -> bool:
+        """Whether a savepoint keeps a write from being archived."""
+        return instant.time in self._saved
 
     def is_committed(self, time: str) -> bool:
         """Whether files of this instant are valid: it completed, or it is older than the active timeline.
@@ -118,9 +133,9 @@ class Timeline:
         """
         if time in self._write_times:
             return True
-        if self._start is None or self._is_undone(time):
+        if self.start is None or self.is_undone(time):
             return False
-        if time < self._start:
+        if time < self.start:
             return True
         between = time not in self._pending_times and bool(self.writes) and time < self.writes[-1].time
         return between and self._is_archived(time)
@@ -203,10 +218,11 @@ class Timeline:
             (partition, file_id, time)
             for time, replaced in self.archive.replaced.items()
             for partition, file_id in replaced
-            if time not in self._write_times and not self._is_undone(time)
+            if time not in self._write_times and not self.is_undone(time)
         )
 
-    def _is_undone(self, time: str) -> bool:
+    def is_undone(self, time: str) -> bool:
+        """Whether a rollback or a restore has undone a write."""
         return time in self.rolled_back or any(begin < time < end for begin, end in self._restored)
 
     @functools.cached_property
@@ -254,21 +270,28 @@ class Timeline:
         """Commit metadata of a completed commit, deltacommit or replacecommit.
 
         Raises:
-            CorruptFileError: the file is no commit metadata.
+            CorruptFileError: the file is not commit metadata.
         """
         data = self.read(instant)
         if instant.action == Action.REPLACECOMMIT and not data:
             # an empty file of any other write loses no rows
             raise CorruptFileError(self.path(instant), 0, "an empty replacecommit file; restore it")
-        return CommitMetadata.parse(data, self.path(instant))
+        metadata = CommitMetadata.parse(data, self.path(instant))
+        self._extra_metadata.setdefault(instant, metadata.extra_metadata)
+        return metadata
 
     def extra_metadata(self, instant: Instant) -> dict[str, str]:
         """Extra metadata of a completed write, such as the table's `schema`; faster than `commit_metadata`.
 
+        Read once, as completed instants do not change.
+
         Raises:
-            CorruptFileError: the file is no commit metadata.
+            CorruptFileError: the file is not commit metadata.
         """
-        return read_extra_metadata(self.read(instant), self.path(instant))
+        extra = self._extra_metadata.get(instant)
+        if extra is None:
+            extra = self._extra_metadata[instant] = read_extra_metadata(self.read(instant), self.path(instant))
+        return extra
 
 
 def load_timeline(

@@ -9,20 +9,20 @@ from typing import Final, Self
 import pyarrow as pa
 
 from table_format.actions.commit import CommitMetadata
-from table_format.actions.table_services import RequestedReplaceMetadata
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.errors import ConflictError, MissingFileError, SchemaError, TransactionError
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
-from table_format.mapping import in_threads
 from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.slices.file_names import bucket_of_file_id
 from table_format.storage import Storage
 from table_format.table.client import SCHEMA_KEY, TableClient
 from table_format.timeline.timeline import Timeline
+from table_writer.execution.executor import in_threads
 from table_writer.metadata.index_deltas import DeltaFile, changed_groups, read_deltas
 from table_writer.metadata.index_files import FEW_CHANGES, IndexChanges
+from table_writer.timeline.instants import RequestedReplaceMetadata
 
 Slot = tuple[str, str | int]
 
@@ -36,7 +36,7 @@ _MEANWHILE: Final = "while this write was under way; nothing was written, try ag
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class TimelineState:
     """State of the timeline when a write began.
 
     Attributes:
@@ -50,9 +50,8 @@ class Snapshot:
     schema: str | None
 
     @classmethod
-    def of(cls, client: TableClient) -> Self:
-        """The present state; callers hold the table's lock."""
-        timeline = client.timeline()
+    def of(cls, client: TableClient, timeline: Timeline) -> Self:
+        """State of a timeline that was loaded under the table's lock."""
         return cls(
             completed=frozenset(i.time for i in timeline.completed if i.action in (*WRITE_ACTIONS, Action.RESTORE)),
             pending=frozenset(i.time for i in timeline.pending if i.comparable_action in WRITE_ACTIONS),
@@ -75,7 +74,7 @@ def touched_slots(metadata: CommitMetadata, *, bucketed: bool) -> set[Slot]:
 def check_conflicts(
     timeline: Timeline,
     own: Instant,
-    before: Snapshot,
+    before: TimelineState,
     metadata: CommitMetadata,
     *,
     bucketed: bool,
@@ -93,7 +92,7 @@ def check_conflicts(
 
     Raises:
         ConflictError: another write changed the same file groups or buckets, wrote into a partition that this one
-            clears, or evolved the schema otherwise.
+            clears, or evolved the schema differently.
         TransactionError: a clustering that was planned before this write began is about to replace its file groups.
     """
     own_slots = touched_slots(metadata, bucketed=bucketed)
@@ -114,7 +113,7 @@ def check_conflicts(
     check_services(timeline, own_slots, bucketed=bucketed, own=own, before=before)
 
 
-def changed_since(timeline: Timeline, own: Instant, before: Snapshot) -> dict[Slot, str]:
+def changed_since(timeline: Timeline, own: Instant, before: TimelineState) -> dict[Slot, str]:
     """File groups that others changed, created or replaced since a write began, with the newest instant of each."""
     slots: dict[Slot, str] = {}
     for instant in _completed_since(timeline, own, before):
@@ -123,7 +122,7 @@ def changed_since(timeline: Timeline, own: Instant, before: Snapshot) -> dict[Sl
     return slots
 
 
-def check_alone(timeline: Timeline, own: Instant, before: Snapshot) -> None:
+def check_alone(timeline: Timeline, own: Instant, before: TimelineState) -> None:
     """Refuse a write that must be the only one, when another one completed since it began.
 
     Raises:
@@ -158,7 +157,7 @@ def check_services(
     *,
     bucketed: bool,
     own: Instant | None = None,
-    before: Snapshot | None = None,
+    before: TimelineState | None = None,
 ) -> None:
     """Refuse to change file groups that a pending clustering is about to replace.
 
@@ -167,7 +166,7 @@ def check_services(
         slots: what the write touches.
         bucketed: whether the table has the bucket index.
         own: the write's instant.
-        before: state of the timeline when the write began; None where it begins now.
+        before: state of the timeline when the write began; None if it begins now.
 
     Raises:
         ConflictError: the clustering was planned since the write began: a retry may write other file groups.
@@ -185,11 +184,11 @@ def check_services(
         raise TransactionError(
             f"{timeline.storage.uri}: instant {instant.time} ({instant.action}), a clustering that was planned before "
             f"this write began and has not ended, is about to replace file groups that this write changes ({places}); "
-            "nothing was written. Let the tool that planned it carry it out, or take the plan back, and write then"
+            "nothing was written. Let the tool that planned it execute or cancel it, then write again"
         )
 
 
-def _completed_since(timeline: Timeline, own: Instant, before: Snapshot) -> Iterator[Instant]:
+def _completed_since(timeline: Timeline, own: Instant, before: TimelineState) -> Iterator[Instant]:
     for instant in timeline.completed:
         known = instant.time in before.completed or instant.time == own.time
         if instant.action in (*WRITE_ACTIONS, Action.RESTORE) and not known:
@@ -209,7 +208,7 @@ def _check_schema(
 
 
 def _columns(schema_json: str) -> list[tuple[str, object]]:
-    """Names and types of columns, which are the same whatever writers call records and however they order unions."""
+    """Names and types of columns, whatever names writers give to records and in whatever order they list unions."""
     try:
         return [(field.name, field.type) for field in avro_to_arrow(schema_json)]
     except SchemaError:

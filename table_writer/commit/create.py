@@ -11,6 +11,7 @@ from table_format.errors import OptionError, TableExistsError
 from table_format.instant import WRITE_ACTIONS, parse_instant_file_name
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
 from table_writer.metadata.creation import create_metadata_table
 from table_writer.metadata.index_options import IndexOptions, layout_of, scope_of_type
 from table_writer.timeline.locks import FileSystemLock
@@ -89,18 +90,19 @@ def _refuse_foreign_files(storage: Storage) -> None:
             files = [file.path for file in held if not file.is_dir]
             if files:
                 raise TableExistsError(
-                    f"{storage.uri}: the folder is not empty: it holds {files[0]}; a new table needs one of its own"
+                    f"{storage.uri}: the folder is not empty: it holds {files[0]}; a new table needs an empty folder"
                 )
 
 
-def ensure_metadata_table(client: TableClient, protocol: ProtocolOptions, index: IndexOptions) -> None:
+def ensure_metadata_table(
+    client: TableClient, protocol: ProtocolOptions, index: IndexOptions, timeline: Timeline
+) -> None:
     """Create the metadata table of a table without data whose creation was interrupted.
 
     A table with data and without a metadata table stays so: that is its owner's choice.
     """
     if not protocol.metadata or client.config.metadata_partitions:
         return
-    timeline = client.timeline()
     if not any(instant.comparable_action in WRITE_ACTIONS for instant in timeline.instants):
         _make_metadata_table(client, protocol, index)
 

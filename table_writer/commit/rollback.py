@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import posixpath
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
 
 from table_format.actions.rollback import RollbackMetadata, RollbackPartition, RollbackPlan, RollbackRequest
-from table_format.codecs.arrow_numpy import pc
 from table_format.config import properties
 from table_format.config.properties import parse_properties
 from table_format.errors import (
@@ -61,14 +63,34 @@ def rollback_failed_writes(client: TableClient, options: Mapping[str, str] | Non
 
 def rollback_failed_writes_locked(client: TableClient, options: ProtocolOptions) -> list[str]:
     """`rollback_failed_writes` for a caller that holds the table's lock."""
-    resume_rollbacks(client)
-    timeline = client.timeline()
+    return settled_timeline(client, options)[1]
+
+
+def settled_timeline(
+    client: TableClient, options: ProtocolOptions, known: Timeline | None = None
+) -> tuple[Timeline, list[str]]:
+    """Roll failed writes back, as `rollback_failed_writes` does; the caller holds the table's lock.
+
+    Args:
+        client: the table.
+        options: see `rollback_failed_writes`.
+        known: the timeline as loaded earlier.
+
+    Returns:
+        The timeline after that, and the instants that were rolled back, newest first.
+    """
+    remains = Remains.of(client.storage)
+    timeline = client.timeline(known)
+    if resume_rollbacks(client, timeline):
+        timeline = client.timeline(timeline)
     failed = [instant for instant in timeline.pending if _has_failed(timeline, instant, options)]
     for instant in reversed(failed):
         _log.warning("%s: rolling back %s, which a dead writer left", client.storage.uri, instant)
         roll_back(client, instant)
-    sweep_remains(client, options)
-    return [instant.time for instant in reversed(failed)]
+    if failed:
+        timeline = client.timeline(timeline)
+    sweep_remains(client, options, remains, timeline)
+    return timeline, [instant.time for instant in reversed(failed)]
 
 
 def rollback_instant(client: TableClient, instant: str, options: Mapping[str, str] | None = None) -> RollbackMetadata:
@@ -77,27 +99,30 @@ def rollback_instant(client: TableClient, instant: str, options: Mapping[str, st
     Args:
         client: the table.
         instant: the write's time.
-        options: of the protocol; those of the lock count.
+        options: of the commit protocol; only the lock's are used.
 
     Raises:
         TransactionError: there is no such pending write; completed ones are never rolled back.
     """
     with table_lock(client, ProtocolOptions.parse(options or {})):
-        resume_rollbacks(client)
         timeline = client.timeline()
+        if resume_rollbacks(client, timeline):
+            timeline = client.timeline()
         write = next((i for i in timeline.instants if i.time == instant and i.action in WRITE_ACTIONS), None)
         if write is None or write.state is State.COMPLETED:
-            state = "is completed; only pending writes are rolled back" if write else "is no write of this table"
+            state = "is completed; only pending writes are rolled back" if write else "is not a write of this table"
             raise TransactionError(f"{client.storage.uri}: {instant} {state}")
         return roll_back(client, write)
 
 
-def resume_rollbacks(client: TableClient) -> None:
-    """Finish interrupted rollbacks, under their own instants."""
-    timeline = client.timeline()
-    for instant in timeline.pending:
-        if instant.action != Action.ROLLBACK:
-            continue
+def resume_rollbacks(client: TableClient, timeline: Timeline) -> bool:
+    """Finish interrupted rollbacks, under their own instants.
+
+    Returns:
+        Whether there was one.
+    """
+    interrupted = [instant for instant in timeline.pending if instant.action == Action.ROLLBACK]
+    for instant in interrupted:
         requested = instant.at(State.REQUESTED)
         try:
             plan = RollbackPlan.from_avro(timeline.read(requested), timeline.path(requested))
@@ -108,10 +133,11 @@ def resume_rollbacks(client: TableClient) -> None:
         failed = timeline.find(plan.instant, plan.action)
         if failed is not None and failed.state is State.COMPLETED:
             raise TransactionError(
-                f"{timeline.path(requested)}: a pending rollback of {plan.instant}, which is completed; undo completed "
-                "writes with the tool that began to, such as Apache Hudi's CLI"
+                f"{timeline.path(requested)}: a pending rollback of {plan.instant}, which is completed; finish it with "
+                "the tool that began it, such as Apache Hudi's CLI"
             )
         _execute(client, instant.time, plan)
+    return bool(interrupted)
 
 
 def roll_back(client: TableClient, failed: Instant) -> RollbackMetadata:
@@ -132,7 +158,7 @@ def roll_back(client: TableClient, failed: Instant) -> RollbackMetadata:
 
 
 def rollback_of(timeline: Timeline, time: str) -> Instant | None:
-    """The completed rollback of a write; None where the timeline has none."""
+    """The completed rollback of a write; None if the timeline has none."""
     for instant in reversed(timeline.completed):
         if instant.action == Action.ROLLBACK:
             data = timeline.read(instant)
@@ -210,8 +236,8 @@ def _is_silent(timeline: Timeline, instant: Instant, minutes: int) -> bool:
     if age > minutes:
         return True
     _log.warning(
-        "%s: %s is pending and has no heartbeat, as writes of Apache's single writers; it left its last trace %.0f "
-        "minutes ago and counts as dead after %d (hoodie.catalog.write.silent.minutes). If its writer is dead, "
+        "%s: %s is pending and has no heartbeat, as writes of Apache's single writers; it changed its last file "
+        "%.0f minutes ago and counts as dead after %d (hoodie.catalog.write.silent.minutes). If its writer is dead, "
         "hoodie.clean.failed.writes.policy=EAGER rolls it back now",
         storage.uri,
         instant,
@@ -264,26 +290,45 @@ def _drop_new_partition(storage: Storage, partition: str, instant: str) -> None:
         storage.delete(entries[0].path)
 
 
-def sweep_remains(client: TableClient, options: ProtocolOptions) -> None:
+@dataclass(frozen=True)
+class Remains:
+    """What writes leave while they are under way, and dead ones for good: instants with a folder or a heartbeat.
+
+    Attributes:
+        marked: instants with markers or scratch files.
+        beating: instants with a heartbeat.
+    """
+
+    marked: Sequence[str]
+    beating: Sequence[str]
+
+    @classmethod
+    def of(cls, storage: Storage) -> Remains:
+        """List them; before the timeline, so that those of a write that begins meanwhile are not seen."""
+        folders = [*storage.list(TEMP_FOLDER), *storage.list(SCRATCH_FOLDER)]
+        marked = sorted({entry.name for entry in folders if entry.is_dir and entry.name.isdigit()})
+        return cls(marked, heartbeat.heartbeats(storage))
+
+
+def sweep_remains(client: TableClient, options: ProtocolOptions, remains: Remains, timeline: Timeline) -> None:
     """Delete markers and heartbeats of instants that are no longer pending; the caller holds the table's lock.
 
     A task may outlive the rollback of its write, and write its file afterwards: files of such markers that no commit
     names are deleted, too.
+
+    Args:
+        client: the table.
+        options: of heartbeats.
+        remains: listed before the timeline.
+        timeline: loaded under the lock.
     """
     storage = client.storage
-    # listed before the timeline, so that the markers of a write that begins meanwhile are not seen here
-    folders = [*storage.list(TEMP_FOLDER), *storage.list(SCRATCH_FOLDER)]
-    marked = sorted({entry.name for entry in folders if entry.is_dir and entry.name.isdigit()})
-    beating = heartbeat.heartbeats(storage)
-    if not marked and not beating:
-        return
-    timeline = client.timeline()
     pending = {write.time for write in timeline.pending}
-    for instant in marked:
+    for instant in remains.marked:
         if instant not in pending:
             _delete_uncounted(client, timeline, instant)
             delete_markers(storage, instant)
-    for instant in beating:
+    for instant in remains.beating:
         if instant in pending:
             continue
         dead = heartbeat.is_expired(storage, instant, options.heartbeat_interval_ms, options.heartbeat_misses)
@@ -302,7 +347,8 @@ def _delete_uncounted(client: TableClient, timeline: Timeline, time: str) -> Non
     done = next((i for i in timeline.writes if i.time == time and i.action in WRITE_ACTIONS), None)
     if done is not None:
         delete_marked_files(client, time, _paths(timeline, done))
-    elif time in timeline.rolled_back:
+    elif time in timeline.rolled_back or (time < (timeline.start or "") and time not in timeline.archive.writes):
+        # where the rollback is archived, the write itself never was
         delete_marked_files(client, time, frozenset())
 
     # any other instant may have been completed and archived: its files stay

@@ -87,19 +87,20 @@ def lost_properties(config: TableConfig, timeline: Timeline) -> dict[str, str]:
     return {key: text for key, text in recorded.items() if not _is_there(key, config)}
 
 
-def settle_properties(client: TableClient, adopt: Adopt | None) -> None:
+def settle_properties(client: TableClient, timeline: Timeline, adopt: Adopt | None) -> None:
     """Restore lost properties of a table, and store those of a job that the table does not have.
 
     Callers hold the table's lock.
 
     Args:
         client: the table; its properties are reloaded where they change.
+        timeline: the table's.
         adopt: returns the properties to add, given the table's with the lost ones; may refuse the job.
 
     Raises:
         UnsupportedTableError: as for `lost_properties`.
     """
-    lost = lost_properties(client.config, client.timeline())
+    lost = lost_properties(client.config, timeline)
     added = adopt(TableConfig({**client.config.raw, **lost})) if adopt else {}
     if lost:
         _log.warning(
@@ -131,7 +132,7 @@ def _parsed(text: str, path: str) -> dict[str, str]:
     except ValueError as error:
         raise CorruptFileError(path, 0, f"{KEY} is no JSON: {error}") from error
     if not isinstance(stored, dict) or not all(isinstance(value, str) for value in stored.values()):
-        raise CorruptFileError(path, 0, f"{KEY} is no object of texts")
+        raise CorruptFileError(path, 0, f"{KEY} is not an object of texts")
     return stored
 
 

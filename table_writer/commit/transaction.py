@@ -12,7 +12,6 @@ from typing import Self
 import pyarrow as pa
 
 from table_format.actions.commit import CommitMetadata, WriteStat
-from table_format.actions.table_services import RequestedReplaceMetadata
 from table_format.config.properties import ensure_partition_metadata
 from table_format.config.table_config import recover_table_config
 from table_format.errors import (
@@ -24,32 +23,41 @@ from table_format.errors import (
     TransactionError,
 )
 from table_format.instant import Action, Instant, State
-from table_format.mapping import Mapper, in_threads
 from table_format.metadata_table.record_index_layout import MAINTAINED, MAINTAINED_KEY, IndexLayout
 from table_format.table.client import SCHEMA_KEY, TableClient
 from table_format.table.schema_history import KEY as SCHEMA_IDS_KEY
 from table_format.timeline.timeline import Timeline
-from table_writer.commit.conflicts import Cleared, Snapshot, changed_since, check_alone, check_conflicts, check_keys
+from table_writer.archive.archive import archive_locked
+from table_writer.commit.conflicts import (
+    Cleared,
+    TimelineState,
+    changed_since,
+    check_alone,
+    check_conflicts,
+    check_keys,
+)
 from table_writer.commit.create import ensure_metadata_table
 from table_writer.commit.rollback import (
+    Remains,
     free_space,
     resume_rollbacks,
     roll_back,
-    rollback_failed_writes_locked,
     rollback_of,
+    settled_timeline,
     surely_dead_writes,
     sweep_remains,
 )
 from table_writer.commit.schema import record_history, schema_after
 from table_writer.commit.table_properties import KEY as PROPERTIES_KEY
 from table_writer.commit.table_properties import Adopt, recorded_text, settle_properties
+from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata.index_deltas import DeltaFile
 from table_writer.metadata.index_files import IndexChanges
 from table_writer.metadata.index_options import IndexOptions
 from table_writer.metadata.writer import has_private_index, record_commit
 from table_writer.services.clean import clean_locked
 from table_writer.timeline.heartbeat import Heartbeat
-from table_writer.timeline.instants import ensure_state, instant_path, next_time, table_lock
+from table_writer.timeline.instants import RequestedReplaceMetadata, ensure_state, instant_path, next_time, table_lock
 from table_writer.timeline.markers import delete_markers, read_markers
 from table_writer.timeline.options import FailedWrites, ProtocolOptions
 
@@ -71,6 +79,8 @@ class WriteTransaction:
         instant: the write's time, which is in the names and rows of its data files.
         storage: of the table.
         client: the table.
+        timeline: as the write began: whoever reads the table for the write reads this state, and what completes later
+            shows as a conflict rather than getting lost.
     """
 
     def __init__(
@@ -80,7 +90,7 @@ class WriteTransaction:
         operation: str,
         *,
         options: Mapping[str, str],
-        before: Snapshot,
+        timeline: Timeline,
         heartbeat: Heartbeat,
     ) -> None:
         self.client = client
@@ -90,7 +100,8 @@ class WriteTransaction:
         self._operation = operation
         self._options = dict(options)
         self._protocol = ProtocolOptions.parse(options)
-        self._before = before
+        self.timeline = timeline
+        self._before = TimelineState.of(client, timeline)
         self._begun = dict(client.config.raw)
         self._heartbeat = heartbeat
         # a transaction that was garbage-collected before its end is dead, though its process is alive
@@ -108,6 +119,8 @@ class WriteTransaction:
         operation: str,
         options: Mapping[str, str] | None = None,
         adopt: Adopt | None = None,
+        *,
+        known: Timeline | None = None,
     ) -> WriteTransaction:
         """Start a write.
 
@@ -117,6 +130,7 @@ class WriteTransaction:
             operation: e.g. `UPSERT`; goes into the commit metadata.
             options: Apache's keys; see `ProtocolOptions`.
             adopt: returns the properties that the job adds to the table's; see `settle_properties`.
+            known: the timeline as loaded earlier; what it has read is not read again.
 
         Raises:
             OptionError: an invalid option.
@@ -126,19 +140,17 @@ class WriteTransaction:
         options = options or {}
         protocol, index = ProtocolOptions.parse(options), IndexOptions.parse(options)
         if action not in (Action.COMMIT, Action.REPLACECOMMIT):
-            raise TransactionError(f"{action!r} is no action of a write: give commit or replacecommit")
+            raise TransactionError(f"{action!r} is not the action of a write: give commit or replacecommit")
         begun: WriteTransaction | None = None
         try:
             with _lock_on_a_full_disk(client, protocol):
-                recover_table_config(client.storage)
-                client.reload()
-                rollback_failed_writes_locked(client, protocol)  # first, because it frees space
-                settle_properties(client, adopt)
-                ensure_metadata_table(client, protocol, index)
-                before = Snapshot.of(client)
-                data = RequestedReplaceMetadata().to_avro() if action == Action.REPLACECOMMIT else b""
-                instant, beat = _request(client, action, data, protocol)
-                begun = cls(client, instant, operation, options=options, before=before, heartbeat=beat)
+                if recover_table_config(client.storage):
+                    client.reload()
+                timeline, _ = settled_timeline(client, protocol, known)  # first, because it frees space
+                settle_properties(client, timeline, adopt)
+                ensure_metadata_table(client, protocol, index, timeline)
+                instant, beat = _request(client, action, timeline, protocol)
+                begun = cls(client, instant, operation, options=options, timeline=timeline, heartbeat=beat)
         except BaseException:
             if begun is not None:
                 begun._give_up()
@@ -184,8 +196,9 @@ class WriteTransaction:
         """Commit the write; on failure, roll it back and raise.
 
         Under the table's lock conflicts are checked, files of retried tasks are deleted, the metadata table is updated,
-        and the completed instant is published. Then old versions are cleaned, unless `hoodie.clean.automatic` is off;
-        if that fails, the write stays committed and the next clean finishes.
+        and the completed instant is published. Then old versions are cleaned, unless `hoodie.clean.automatic` is off,
+        and old instants archived, if `hoodie.archive.automatic` is on; if that fails, the write stays committed and the
+        next run finishes.
 
         Args:
             stats: one for each data file of the write, with its real size; none for an empty commit.
@@ -217,20 +230,29 @@ class WriteTransaction:
             if not self._inflight:
                 self.mark_inflight()
             with table_lock(self.client, self._protocol) as lock:
-                self._check(metadata, changes, cleared, alone=alone)
+                timeline = self.client.timeline(self.timeline)
+                self._check(timeline, metadata, changes, cleared, alone=alone)
                 self._finalize(metadata)
                 record_commit(
-                    self.client, self.instant, stats, column_stats, index_changes=changes, options=self._options
+                    self.client,
+                    self.instant,
+                    stats,
+                    column_stats,
+                    index_changes=changes,
+                    options=self._options,
+                    timeline=timeline,
                 )
                 if changes is not None and has_private_index(self.client):
                     metadata.extra_metadata[MAINTAINED_KEY] = MAINTAINED
-                self._carry_schema(metadata, schema_json)
+                self._carry_schema(timeline, metadata, schema_json)
                 metadata.extra_metadata[PROPERTIES_KEY] = recorded_text(self._begun, self.client.config)
                 lock.check()
-                self._require_pending(self.client.timeline())
+                timeline = self.client.timeline(timeline)
+                own = self._require_pending(timeline)
                 self._publish(metadata)
                 self._tidy()
-                self._clean()
+                self._clean(timeline.followed_by(own.at(State.COMPLETED)))
+                self._archive(timeline.followed_by(own.at(State.COMPLETED)))
         except BaseException as error:
             if not self._published:
                 self._abort_because(error)
@@ -259,10 +281,13 @@ class WriteTransaction:
 
     def _undo(self) -> None:
         with table_lock(self.client, self._protocol):
-            resume_rollbacks(self.client)
-            own = self.client.timeline().find(self.instant, self._requested.action)
+            remains = Remains.of(self.storage)
+            timeline = self.client.timeline()
+            if resume_rollbacks(self.client, timeline):
+                timeline = self.client.timeline()
+            own = timeline.find(self.instant, self._requested.action)
             if own is None:
-                sweep_remains(self.client, self._protocol)  # another writer rolled it back
+                sweep_remains(self.client, self._protocol, remains, timeline)  # another writer rolled it back
             elif own.state is not State.COMPLETED:
                 roll_back(self.client, own)
 
@@ -310,9 +335,14 @@ class WriteTransaction:
         return metadata
 
     def _check(
-        self, metadata: CommitMetadata, changes: IndexChanges | None, cleared: Cleared | None, *, alone: bool
+        self,
+        timeline: Timeline,
+        metadata: CommitMetadata,
+        changes: IndexChanges | None,
+        cleared: Cleared | None,
+        *,
+        alone: bool,
     ) -> None:
-        timeline = self.client.timeline()
         own = self._require_pending(timeline)
         if alone:
             check_alone(timeline, own, self._before)
@@ -328,7 +358,7 @@ class WriteTransaction:
             return own
         rollback = rollback_of(timeline, self.instant) or "its rollback is not on the timeline"
         raise ConflictError(
-            f"{self.storage.uri}: {self.instant} is no longer pending: another writer took this one for dead and "
+            f"{self.storage.uri}: {self.instant} is no longer pending: another writer considered this one dead and "
             f"rolled it back ({rollback}). Nothing was written, try again. Writers of this "
             "project do so only when heartbeats are missed or under "
             "hoodie.clean.failed.writes.policy=EAGER; Apache's do so unless they have "
@@ -356,9 +386,9 @@ class WriteTransaction:
             if stats:
                 ensure_partition_metadata(self.storage, partition, self.instant)
 
-    def _carry_schema(self, metadata: CommitMetadata, schema_json: str) -> None:
+    def _carry_schema(self, timeline: Timeline, metadata: CommitMetadata, schema_json: str) -> None:
         """Record the table's column ids, if it has them."""
-        schema = schema_after(self.client.timeline(), self.instant, schema_json)
+        schema = schema_after(timeline, self.instant, schema_json)
         if schema is not None:
             metadata.extra_metadata[SCHEMA_IDS_KEY] = schema.text
             record_history(self.storage, self.instant, schema.history)
@@ -381,13 +411,22 @@ class WriteTransaction:
         finally:
             self._heartbeat.stop()
 
-    def _clean(self) -> None:
+    def _clean(self, timeline: Timeline) -> None:
         if not self._protocol.clean.automatic:
             return
         try:
-            clean_locked(self.client, self._protocol.clean)
+            clean_locked(self.client, self._protocol.clean, timeline=timeline)
         except (HudiError, OSError) as error:
             _log.warning("%s: cleaning failed and is left to the next one: %s", self.storage.uri, error)
+
+    def _archive(self, timeline: Timeline) -> None:
+        options = self._protocol.archive
+        if not options.automatic or len(timeline.writes) <= options.most:
+            return
+        try:
+            archive_locked(self.client, self.client.timeline(timeline), self._protocol)
+        except (HudiError, OSError) as error:
+            _log.warning("%s: archiving failed and is left to the next one: %s", self.storage.uri, error)
 
 
 @contextlib.contextmanager
@@ -404,10 +443,13 @@ def _lock_on_a_full_disk(client: TableClient, protocol: ProtocolOptions) -> Iter
         yield
 
 
-def _request(client: TableClient, action: str, data: bytes, protocol: ProtocolOptions) -> tuple[Instant, Heartbeat]:
+def _request(
+    client: TableClient, action: str, timeline: Timeline, protocol: ProtocolOptions
+) -> tuple[Instant, Heartbeat]:
     """Request an instant, after writing its heartbeat."""
+    data = RequestedReplaceMetadata().to_avro() if action == Action.REPLACECOMMIT else b""
     while True:
-        instant = Instant(next_time(client, client.timeline()), action, State.REQUESTED)
+        instant = Instant(next_time(client, timeline), action, State.REQUESTED)
         beat = Heartbeat(client.storage, instant.time, protocol.heartbeat_interval_ms, protocol.heartbeat_misses)
         beat.start()
         try:
@@ -416,6 +458,7 @@ def _request(client: TableClient, action: str, data: bytes, protocol: ProtocolOp
             beat.silence()
             if not isinstance(error, AlreadyExistsError):
                 raise
+            timeline = client.timeline()
             continue
         return instant, beat
 

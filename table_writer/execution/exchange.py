@@ -1,7 +1,7 @@
-"""Rows brought to their slots in one process: in memory up to a limit, beyond it in files of Arrow's IPC format.
+"""The exchange of rows by slot in one process: in memory up to a limit, beyond it in Arrow IPC files.
 
-A file holds what came in since the one before, a stream (lz4) for each slot; a slot is read back as its streams in all
-files, so that its rows keep the order of the batch. Files are mapped, and stand in a folder for temporary files, never
+Each file holds the rows added since the previous one, an lz4 stream per slot. A slot is read back as its streams in all
+files, so its rows keep the order of the batch. Files are memory-mapped, and are in a folder for temporary files, never
 in the table.
 """
 
@@ -11,6 +11,7 @@ import itertools
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -22,17 +23,20 @@ import pyarrow as pa
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.errors import NoSpaceError
 from table_format.storage import stream_errors
-from table_writer.execution.slot_rows import InMemory, Positions, SlotRows, TableSource
+from table_writer.execution.slot_rows import InMemory, MemoryShare, Positions, SlotRows, TableSource
+from table_writer.execution.text_dictionaries import encoders
 
 _LONGEST_COLUMN: Final = (1 << 31) - 1
 _ORDER_BITS: Final = 1 << 15
+_BYTE: Final = 1 << 8
+_COPIED_AT_ONCE: Final = 1 << 20
 
 
 class SpillFolder:
-    """A folder for temporary files, made when the first one is written, and removed with all of them.
+    """A folder for temporary files, created on the first write, and removed with its files.
 
     Args:
-        parent: where to make it; None for the system's own folder for temporary files.
+        parent: where to create it; None for the system's own folder for temporary files.
     """
 
     def __init__(self, parent: str | None) -> None:
@@ -48,7 +52,7 @@ class SpillFolder:
         return self._folder.name
 
     def remove(self) -> None:
-        """Remove it with its files."""
+        """Remove the folder with its files."""
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
@@ -68,7 +72,7 @@ class Segment:
         path: of the file.
         offset: of its first byte.
         length: in bytes.
-        nbytes: of its rows in memory.
+        nbytes: bytes of its rows in memory.
     """
 
     path: str
@@ -79,24 +83,29 @@ class Segment:
 
 @dataclass(frozen=True)
 class Segments:
-    """Tables that stand in files, a segment each."""
+    """Tables in files, one segment per table."""
 
     content: tuple[Segment, ...]
 
     def tables(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """The tables; each is read when it is asked for."""
+        """The tables, read lazily."""
         for segment in self.content:
             with pa.memory_map(segment.path) as file:
                 file.seek(segment.offset)
                 data = file.read_buffer(segment.length)
-            # Arrow's own threads would take the cores of other tasks
-            options = pa.ipc.IpcReadOptions(use_threads=False)
-            if columns is not None:
-                schema = pa.ipc.open_stream(data).schema
-                chosen = sorted(schema.get_field_index(name) for name in columns)
-                options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=chosen)
-            table = pa.ipc.open_stream(data, options=options).read_all()
-            yield table if columns is None else table.select(list(columns))
+            yield read_stream(data, columns)
+
+
+def read_stream(data: Any, columns: Sequence[str] | None = None) -> pa.Table:
+    """The table of an Arrow stream, with some of its columns or all."""
+    # Arrow's own threads would take the cores of other tasks
+    options = pa.ipc.IpcReadOptions(use_threads=False)
+    if columns is not None:
+        schema = pa.ipc.open_stream(data).schema
+        chosen = sorted(schema.get_field_index(name) for name in columns)
+        options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=chosen)
+    table = pa.ipc.open_stream(data, options=options).read_all()
+    return table if columns is None else table.select(list(columns))
 
 
 class SpillFile:
@@ -111,8 +120,9 @@ class SpillFile:
         with stream_errors(self._path):
             self._file = pa.OSFile(self._path, "wb")
 
-    def write(self, rows: pa.Table) -> Segment:
-        """Append some rows."""
+    def write(self, rows: pa.Table, positions: Positions | None = None) -> Segment:
+        """Append rows: those at the positions, or all."""
+        size = rows.nbytes if positions is None else rows.nbytes * len(positions) // max(1, rows.num_rows)
         start = self._file.tell()
         options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
         try:
@@ -120,14 +130,15 @@ class SpillFile:
                 stream_errors(self._path),
                 pa.ipc.new_stream(self._file, rows.schema, options=options) as writer,
             ):
-                writer.write_table(rows)
+                for part in (rows,) if positions is None else _taken(rows, positions, size):
+                    writer.write_table(part)
         except NoSpaceError as error:
             error.add_note(
-                "rows beyond hoodie.catalog.executor.memory wait in temporary files: name a folder with more space by "
+                "rows beyond hoodie.catalog.executor.memory go to temporary files: name a folder with more space by "
                 "hoodie.catalog.executor.folder, or raise the limit"
             )
             raise
-        return Segment(self._path, start, self._file.tell() - start, rows.nbytes)
+        return Segment(self._path, start, self._file.tell() - start, size)
 
     def __enter__(self) -> Self:
         return self
@@ -138,7 +149,7 @@ class SpillFile:
 
 @dataclass(frozen=True)
 class FileDivider:
-    """Deals rows out to parts in files; see `Divider`.
+    """Divides rows into parts in files; see `Divider`.
 
     Attributes:
         folder: for the files.
@@ -149,7 +160,7 @@ class FileDivider:
     flush_bytes: int
 
     def __call__(self, tables: Iterator[tuple[pa.Table, Positions]], parts: int) -> list[TableSource]:
-        """Deal them out."""
+        """Divide the rows."""
         store = SlotStore(parts, 0, self.folder)
         pending: list[tuple[pa.Table, Positions]] = []
         size = 0
@@ -158,19 +169,19 @@ class FileDivider:
             size += table.nbytes
             if size >= self.flush_bytes:
                 store.spill(pending)
-                pending, size = [], 0
+                size = 0
         if pending:
             store.spill(pending)
         return store.segments()
 
 
 class SlotStore:
-    """Rows by slot.
+    """Collects rows by slot.
 
     Args:
         slots: how many there are.
         limit: bytes of rows that are held in memory.
-        folder: for files of what is more.
+        folder: for spill files.
     """
 
     def __init__(self, slots: int, limit: int, folder: SpillFolder | str) -> None:
@@ -183,7 +194,7 @@ class SlotStore:
         self._spilled = False
 
     def add(self, rows: pa.Table, slots: Positions) -> None:
-        """Take rows with the slot of each."""
+        """Add rows, with the slot of each."""
         if not rows.num_rows:
             return
         self._pending.append((rows, slots))
@@ -191,33 +202,37 @@ class SlotStore:
         if self._size > self._limit:
             self._flush()
 
-    def finished(self, share: int | None) -> list[SlotRows]:
+    def finished(self, share: int | None, threads: int = 1) -> list[SlotRows]:
         """The rows of each slot that has some, in the order of the slots.
 
+        Rows that are in memory have dictionaries in place of texts of few values.
+
         Args:
-            share: see `SlotRows`.
+            share: bytes of rows that the task of a slot should hold; None for any number.
+            threads: to use.
         """
         if not self._spilled and _fits_one_array(self._pending):
-            return self._in_memory()
+            return self._in_memory(threads)
         self._flush()
-        divider = None if share is None else FileDivider(self._path(), share)
+        memory = None if share is None else MemoryShare(share, FileDivider(self._path(), share))
         return [
-            SlotRows(Segments(tuple(segments)), sum(part.nbytes for part in segments), None, share, divider)
+            SlotRows(Segments(tuple(segments)), sum(part.nbytes for part in segments), None, memory)
             for segments in self._segments
             if segments
         ]
 
     def segments(self) -> list[TableSource]:
-        """What is in files, by slot."""
+        """Spilled rows by slot."""
         return [Segments(tuple(segments)) for segments in self._segments]
 
-    def spill(self, rows: Sequence[tuple[pa.Table, Positions]]) -> None:
-        """Write rows to a new file, slot by slot."""
+    def spill(self, rows: list[tuple[pa.Table, Positions]]) -> None:
+        """Write rows to a new file, slot by slot; empties the list, so that no row is in memory twice."""
         self._spilled = True
         whole, slots = _together(rows)
+        rows.clear()
         with SpillFile(self._path()) as file:
             for slot, positions in _by_slot(slots, self._slots):
-                self._segments[slot].append(file.write(whole.take(from_numpy(positions))))
+                self._segments[slot].append(file.write(whole, positions))
 
     def _flush(self) -> None:
         pending, self._pending, self._size = self._pending, [], 0
@@ -227,17 +242,27 @@ class SlotStore:
     def _path(self) -> str:
         return self._folder if isinstance(self._folder, str) else self._folder.path
 
-    def _in_memory(self) -> list[SlotRows]:
+    def _in_memory(self, threads: int) -> list[SlotRows]:
         pending, self._pending = self._pending, []
         if not pending:
             return []
         whole, slots = _together(pending)
         pending.clear()
+        with ThreadPoolExecutor(threads) as pool:
+            ordered = pool.submit(_by_slot, slots, self._slots)
+            encoded = {name: pool.submit(encode) for name, encode in encoders(whole).items()}
+        for name, column in encoded.items():
+            place = whole.schema.get_field_index(name)
+            whole = whole.set_column(place, whole.schema.field(place).with_type(column.result().type), column.result())
         width = whole.nbytes / whole.num_rows
         source = InMemory((whole,))
-        return [
-            SlotRows(source, int(width * len(positions)), positions) for _, positions in _by_slot(slots, self._slots)
-        ]
+        return [SlotRows(source, int(width * len(positions)), positions) for _, positions in ordered.result()]
+
+
+def _taken(rows: pa.Table, positions: Positions, size: int) -> Iterator[pa.Table]:
+    """The rows at some positions, a bounded number of bytes at a time."""
+    for part in np.array_split(positions, -(-size // _COPIED_AT_ONCE) or 1):
+        yield rows.take(from_numpy(part))
 
 
 def _together(rows: Sequence[tuple[pa.Table, Positions]]) -> tuple[pa.Table, Positions]:
@@ -248,7 +273,7 @@ def _together(rows: Sequence[tuple[pa.Table, Positions]]) -> tuple[pa.Table, Pos
 
 
 def _in_one_piece(column: Any) -> Any:
-    """A column as one array. Slices that follow each other in an array are joined without a copy."""
+    """A column as one array. Consecutive slices of one array are joined without a copy."""
     chunks = [chunk for chunk in column.chunks if len(chunk)]
     if not chunks or pa.types.is_nested(column.type) or isinstance(column.type, pa.DictionaryType):
         return column.combine_chunks()
@@ -267,12 +292,11 @@ def _fits_one_array(rows: Sequence[tuple[pa.Table, Positions]]) -> bool:
     return all(sum(table.column(index).nbytes for table, _ in rows) < _LONGEST_COLUMN for index in columns)
 
 
-def _by_slot(slots: Positions, count: int) -> Iterator[tuple[int, npt.NDArray[np.int32]]]:
+def _by_slot(slots: Positions, count: int) -> list[tuple[int, npt.NDArray[np.int32]]]:
     """The positions of each slot's rows, rising."""
-    # numpy sorts 16-bit numbers by radix
-    narrow = slots.astype(np.int16) if count < _ORDER_BITS else slots
+    # numpy sorts numbers of 8 and of 16 bits by radix
+    narrow = slots.astype(np.uint8 if count <= _BYTE else np.int16) if count < _ORDER_BITS else slots
     order: Any = np.argsort(narrow, kind="stable").astype(np.int32)
     counts = np.bincount(slots, minlength=count)
     ends = np.cumsum(counts)
-    for slot in np.flatnonzero(counts).tolist():
-        yield slot, order[ends[slot] - counts[slot] : ends[slot]]
+    return [(slot, order[ends[slot] - counts[slot] : ends[slot]]) for slot in np.flatnonzero(counts).tolist()]

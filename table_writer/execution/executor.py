@@ -1,12 +1,13 @@
 """What runs the tasks of a write: Spark, or this process.
 
-A write is a plan, tasks and a commit. The tasks are plain functions over Arrow data that pickle; an executor runs them,
-and moves rows between them. Stages that write files name them after `TaskIdentity.token`, so that a task which runs
-twice leaves two files, of which only the one that comes back counts.
+A write is a plan, tasks and a commit. The tasks are plain functions over Arrow data that pickle; an executor runs them
+and moves rows between them. Stages that write files put `TaskIdentity.token` into their names, so that a task which
+runs twice leaves two files, of which only the one in its returned result counts.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -19,8 +20,10 @@ import pyarrow as pa
 
 from table_format.errors import HudiError
 from table_format.storage import Storage
+from table_format.threads import compute_threads
 from table_writer.execution.progress import WriteProgress
 from table_writer.execution.slot_rows import SlotRows
+from table_writer.plan.options import WriteOptions
 from table_writer.plan.plan import TaskIdentity
 
 T = TypeVar("T")
@@ -30,7 +33,7 @@ T_co = TypeVar("T_co", covariant=True)
 Place = tuple[int, int]
 """Task and number of a block of rows: blocks in this order are the batch in its order."""
 Stage = Callable[[Iterator[T], TaskIdentity], Iterator[R]]
-"""What a task does: from its share of some rows to results. It pickles, as `functools.partial` of a function does."""
+"""A task's work: maps its share of the rows to results. It must pickle, as a `functools.partial` of a function does."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +53,13 @@ class SplitRows:
 
 @dataclass(frozen=True)
 class Block:
-    """Rows that are held for a second pass.
+    """Rows kept for a second pass.
 
     Attributes:
         place: in the batch; see `Place`.
-        head: what the driver is to know of them: small, and pickles. None when the block comes back to a stage.
+        head: small facts for the driver, which pickle. None when the block is handed to a stage again.
         rows: the rows.
-        keys: columns that the driver may ask for without the rows; None where it won't.
+        keys: columns for the driver to fetch without the rows; None for none.
     """
 
     place: Place
@@ -67,11 +70,11 @@ class Block:
 
 @dataclass(frozen=True)
 class BlockHead:
-    """What the driver knows of a block.
+    """Summary of a block for the driver.
 
     Attributes:
         place: see `Block`.
-        rows: how many.
+        rows: number of rows.
         head: see `Block`.
     """
 
@@ -81,11 +84,11 @@ class BlockHead:
 
 
 class Rows(Generic[T_co]):
-    """Rows dealt out to tasks, each of which iterates over its share; only the executor that made them can run them."""
+    """Rows divided among tasks, each of which iterates over its share; only their own executor can run them."""
 
 
 class RowSource(Rows[pa.RecordBatch]):
-    """The rows of a write, as the user gave them. They can be read several times."""
+    """The rows of a write, as the user gave them. They can be read repeatedly."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -95,7 +98,7 @@ class RowSource(Rows[pa.RecordBatch]):
     def reads_table(self, storage: Storage, name: str) -> bool:  # noqa: ARG002 - a source whose values are fixed
         """Whether the rows are computed from a table as it was when the source was made.
 
-        Such rows written over a newer state of the table would undo what another writer did in between.
+        Writing such rows over a newer state of the table would undo other writers' changes.
 
         Args:
             storage: the table's.
@@ -104,7 +107,7 @@ class RowSource(Rows[pa.RecordBatch]):
         return False
 
     def size(self) -> tuple[int, pa.Table] | None:
-        """How many rows there are, and some of them in the types that tables store; None where that is not known."""
+        """Number of rows, and a sample of them in the types that tables store; None if unknown."""
         return None
 
 
@@ -113,15 +116,15 @@ class Held(Rows[Block], AbstractContextManager["Held"]):
 
     @property
     def heads(self) -> Sequence[BlockHead]:
-        """What the driver knows of each block."""
+        """Summaries of the blocks."""
         raise NotImplementedError
 
     def keys(self) -> Mapping[Place, pa.Table]:
-        """The columns for the driver, of the blocks that have some."""
+        """The driver's columns of blocks that have some."""
         raise NotImplementedError
 
     def release(self) -> None:
-        """Let the blocks go."""
+        """Free the blocks."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -131,39 +134,65 @@ class Held(Rows[Block], AbstractContextManager["Held"]):
         self.release()
 
 
+class Mapper(Protocol):
+    """`Executor.map`, for jobs that need nothing else of an executor.
+
+    The function and the items must pickle, since another process may run them. A worker may run an item twice, so
+    files that it writes need a unique name for each attempt; only the returned results count.
+    """
+
+    def __call__(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Apply the function to all items; results in the items' order; the first error is raised."""
+
+
+def in_threads(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """The `Mapper` of this process: a few threads; a single item runs in the caller's."""
+    if len(items) <= 1 or compute_threads() == 1:
+        return [function(item) for item in items]
+    with concurrent.futures.ThreadPoolExecutor(min(compute_threads(), len(items))) as pool:
+        return list(pool.map(function, items))
+
+
 class Executor(Protocol):
     """Runs the tasks of writes."""
+
+    def with_options(self, options: WriteOptions) -> Self:
+        """A copy of the executor with a write's options applied."""
 
     @property
     def parallelism(self) -> int:
         """Tasks that run at a time."""
 
     @property
+    def slots(self) -> int:
+        """Slots over which the rows of a partitioned table are spread, if its buckets are fewer."""
+
+    @property
     def task_memory(self) -> int | None:
-        """Bytes of rows that a task should hold; None where the engine bounds its tasks' memory."""
+        """Bytes of rows that a task should hold; None if the engine bounds its tasks' memory."""
 
     @property
     def footer_texts(self) -> Mapping[str, str]:
         """Keys of base files' footers, besides Hudi's."""
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Apply a function to items, a task each; see `table_format.mapping.Mapper`."""
+        """Apply a function to items, a task each; see `Mapper`."""
 
     def collect(self, rows: Rows[T], stage: Stage[T, R]) -> list[R]:
-        """Run a stage on rows, and bring its results, which are small, to the driver.
+        """Run a stage on rows, and return its results, which must be small, to the driver.
 
         Raises:
             HudiError: a task's error, with its class and fields.
         """
 
     def exchange(self, rows: Rows[T], split: Stage[T, SplitRows], slots: int) -> Rows[SlotRows]:
-        """Bring rows to the task of their slot; it runs when the result is collected or held.
+        """Bring rows to the task of their slot; lazy: runs when the result is collected or held.
 
         Args:
             rows: the rows.
-            split: tells the slot of each row.
-            slots: how many there are; each is one task. A stage on the result iterates over one `SlotRows`, or none
-                where no row has the slot.
+            split: gives each row its slot.
+            slots: number of slots. A task has one or several of them: a stage on the result iterates over a `SlotRows`
+                for each of the task's slots that has rows.
         """
 
     def hold(self, rows: Rows[T], stage: Stage[T, Block]) -> Held:
@@ -177,21 +206,21 @@ class Executor(Protocol):
         """Progress of one write, for people; see `WriteProgress`."""
 
     def setting(self, key: str) -> str | None:
-        """A setting of the engine's Hadoop configuration, such as `hive.metastore.uris`; None where it has none."""
+        """A setting of the engine's Hadoop configuration, such as `hive.metastore.uris`; None if unset."""
 
 
 @dataclass(frozen=True)
 class Failure:
     """A task's error as data: its class, arguments and fields.
 
-    Exceptions whose constructors build their message out of other arguments do not pickle by themselves.
+    Exceptions whose constructors build their message from other arguments do not pickle.
     """
 
     data: bytes
 
     @classmethod
     def of(cls, error: HudiError) -> Failure:
-        """Take an error apart. A field that does not pickle leaves its message only."""
+        """Convert an error. If a field does not pickle, only the message is kept."""
         state = {
             **error.__dict__,
             **({"name": error.name, "path": error.path} if isinstance(error, ImportError) else {}),
@@ -205,7 +234,7 @@ class Failure:
         """The error as it was raised."""
         # written by a task of this very process's
         kind, args, state = pickle.loads(self.data)  # noqa: S301
-        # not made anew: constructors build messages out of arguments that are gone
+        # without the constructor, which would need its original arguments
         error: HudiError = kind.__new__(kind, *args)
         error.args = args
         error.__setstate__(state)

@@ -1,4 +1,4 @@
-"""The tasks of a write in this process's threads, or processes that it starts, within a limit of memory."""
+"""Runs a write's tasks in this process's threads or in child processes, within a memory limit."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ import contextlib
 import multiprocessing
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import Executor as Pool
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Any, Final, Self, TypeVar
 
 import pyarrow as pa
 
 from table_format.errors import ArgumentError, HudiError, TransactionError
+from table_format.threads import within_threads
 from table_writer.execution.exchange import Segments, SlotStore, SpillFile, SpillFolder
 from table_writer.execution.executor import Block, BlockHead, Failure, Held, Place, Rows, SplitRows, Stage
 from table_writer.execution.progress import WriteProgress
 from table_writer.execution.slot_rows import InMemory, SlotRows, TableSource
 from table_writer.execution.sources import ArrowRows
-from table_writer.plan import option_registry as registry
+from table_writer.plan import executor_options
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.plan import TaskIdentity
 
@@ -29,12 +31,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 Share = Callable[[], Iterator[Any]]
 
-#: Spark's readers take dates before 1582 as what they are only in files of Spark 3 and later.
+#: In files that do not name Spark 3 or later, Spark's readers rebase dates before 1582.
 _CALENDAR_OF_TODAY: Final = {"org.apache.spark.version": "4.0.0"}
 _LARGEST_CHUNK: Final = 32 << 20
 _LEAST_MEMORY: Final = 16 << 20
-# What of the limit rows may take: those that wait for their slot, and those that a task works on, which it moves, keys
-# and encodes.
+# Buffers of the files that a task reads and writes take this much, however few its rows.
+_TASK_MEMORY: Final = 12 << 20
+# Divisors of the limit: for rows that wait for their slot, rows that tasks key, sort and encode in several copies, and
+# batches on their way to tasks.
 _WAITING: Final = 5
 _WORKED_ON: Final = 12
 _IN_FLIGHT: Final = 16
@@ -44,11 +48,11 @@ class LocalExecutor:
     """Runs a write's tasks in this process.
 
     Args:
-        threads: tasks at a time; None for one a core.
+        threads: tasks at a time, fewer where the memory limit has less than 12 MiB for each; None for one per core.
         processes: processes for the tasks that write files; 0 for threads. They are started anew for each write, and
             import the program's main module, which needs the usual `if __name__ == "__main__":`.
-        memory: bytes of Arrow data that a write may hold, about; rows beyond it wait in temporary files. None for a
-            quarter of the machine's memory.
+        memory: approximate bytes of Arrow data that a write holds; rows beyond it are spilled to temporary files. None
+            for a quarter of the machine's memory.
         folder: for temporary files; None for the system's own.
 
     Raises:
@@ -71,25 +75,35 @@ class LocalExecutor:
             )
         if memory is not None and memory < _LEAST_MEMORY:
             raise ArgumentError(f"memory={memory}: give {_LEAST_MEMORY} bytes or more")
-        self.threads = threads or _cores()
-        self.processes = processes
         self.memory = memory or max(_LEAST_MEMORY, _machine_memory() // 4)
+        most = self.memory // _TASK_MEMORY
+        self.threads = min(threads or _cores(), most)
+        self.processes = min(processes, most)
         self.folder = folder
 
     @classmethod
     def of(cls, options: WriteOptions) -> LocalExecutor:
-        """As the options `hoodie.catalog.executor.*` say."""
+        """An executor with the options `hoodie.catalog.executor.*`."""
         return cls(
-            options.number(registry.THREADS),
-            processes=options.number(registry.PROCESSES) or 0,
-            memory=options.number(registry.MEMORY),
-            folder=options.text(registry.TEMPORARY_FOLDER),
+            options.number(executor_options.THREADS),
+            processes=options.number(executor_options.PROCESSES) or 0,
+            memory=options.number(executor_options.MEMORY),
+            folder=options.text(executor_options.TEMPORARY_FOLDER),
         )
+
+    def with_options(self, options: WriteOptions) -> Self:  # noqa: ARG002 - the protocol's
+        """This executor: its limits were given when it was made."""
+        return self
 
     @property
     def parallelism(self) -> int:
         """Tasks at a time."""
         return self.processes or self.threads
+
+    @property
+    def slots(self) -> int:
+        """Two per task, so that the tasks end together."""
+        return 2 * self.parallelism
 
     @property
     def task_memory(self) -> int:
@@ -113,7 +127,8 @@ class LocalExecutor:
 
     def hold(self, rows: Rows[T], stage: Stage[T, Block]) -> Held:
         """Keep the blocks of a stage; see `Executor`."""
-        held = LocalHeld(self.memory // _WAITING, SpillFolder(self.folder))
+        apart = isinstance(rows, SharesInMemory)
+        held = LocalHeld(self.memory // _WAITING, SpillFolder(self.folder), apart=apart)
         try:
             with contextlib.ExitStack() as stack:
                 for blocks in self._results(rows, stage, stack, in_threads=True):
@@ -135,10 +150,12 @@ class LocalExecutor:
     def _results(
         self, rows: Rows[T], stage: Stage[T, R], stack: contextlib.ExitStack, *, in_threads: bool = False
     ) -> Iterator[list[R]]:
-        """A stage's results, task by task; what the tasks read is gone with the stack."""
+        """A stage's results, task by task; closing the stack releases the tasks' input."""
         if isinstance(rows, _Exchange):
             slots = self._exchanged(rows, stack)
             return self._run([_one(slot) for slot in slots], stage, 0 if in_threads else self.processes)
+        if isinstance(rows, SharesInMemory):
+            return self._run([_Listed(share) for share in rows.shares], stage, 0)
         if isinstance(rows, LocalHeld):
             return self._run([_Loaded(run) for run in rows.runs(self.task_memory)], stage, 0)
         if isinstance(rows, ArrowRows):
@@ -154,10 +171,14 @@ class LocalExecutor:
             for parts in self._results(exchange.rows, exchange.split, inner, in_threads=True):
                 for part in parts:
                     store.add(part.rows, part.slots)
-        return store.finished(self.task_memory)
+        return store.finished(self.task_memory, self.threads)
 
     def _run(self, shares: Iterable[Share], stage: Stage[Any, R], processes: int) -> Iterator[list[R]]:
         """Run a stage on each share, in tasks; the results come in the order of the shares."""
+        workers = processes or self.threads
+        # a task that is alone has all cores
+        side_by_side = min(workers, len(shares)) if isinstance(shares, Sized) else workers
+        task = partial(_sealed if processes else _task, stage, max(1, _cores() // max(1, side_by_side)))
         if processes:
             # threads of this process may hold locks that a fork would copy
             context = multiprocessing.get_context("spawn")
@@ -167,14 +188,21 @@ class LocalExecutor:
         pending: deque[Future[list[R] | Failure]] = deque()
         try:
             for number, share in enumerate(shares):
-                pending.append(pool.submit(_sealed if processes else _task, stage, share, number))
-                # shares are large: no more of them wait than keep the tasks busy
+                pending.append(pool.submit(task, share, number))
+                # shares are large: only as many are queued as keep the tasks busy
                 if len(pending) > 2 * self.parallelism:
                     yield _result(pending.popleft())
             while pending:
                 yield _result(pending.popleft())
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class SharesInMemory(Rows[T]):
+    """Rows in memory, in shares for tasks; no task gets rows of two shares."""
+
+    shares: Sequence[Sequence[T]]
 
 
 @dataclass(frozen=True)
@@ -193,16 +221,18 @@ class _HeldBlock:
 
 
 class LocalHeld(Held):
-    """Blocks in memory up to a limit, in files beyond it.
+    """Blocks in memory up to a limit, spilled to files beyond it.
 
     Args:
         limit: bytes of rows in memory.
         folder: for the files.
+        apart: keep blocks of different tasks separate.
     """
 
-    def __init__(self, limit: int, folder: SpillFolder) -> None:
+    def __init__(self, limit: int, folder: SpillFolder, *, apart: bool = False) -> None:
         self._limit = limit
         self._folder = folder
+        self._apart = apart
         self._size = 0
         self._blocks: list[_HeldBlock] = []
 
@@ -231,11 +261,12 @@ class LocalHeld(Held):
         return {block.head.place: next(block.keys.tables()) for block in self._blocks if block.keys is not None}
 
     def runs(self, most: int) -> Iterator[list[_HeldBlock]]:
-        """Blocks that follow each other, as many at a time as some bytes hold."""
+        """Consecutive blocks, as many at a time as fit into `most` bytes."""
         run: list[_HeldBlock] = []
         size = 0
         for block in self._blocks:
-            if run and size + block.nbytes > most:
+            other = self._apart and bool(run) and block.head.place[0] != run[-1].head.place[0]
+            if run and (other or size + block.nbytes > most):
                 yield run
                 run, size = [], 0
             run.append(block)
@@ -244,7 +275,7 @@ class LocalHeld(Held):
             yield run
 
     def release(self) -> None:
-        """Let the blocks go."""
+        """Free the blocks."""
         self._blocks = []
         self._folder.remove()
 
@@ -280,14 +311,15 @@ def _one(item: object) -> _Listed:
     return _Listed((item,))
 
 
-def _task(stage: Stage[Any, R], share: Share, number: int) -> list[R]:
-    # threads do not try again, so that the instant and the number name a task
-    return list(stage(share(), TaskIdentity(number, f"{number}-0-0")))
+def _task(stage: Stage[Any, R], threads: int, share: Share, number: int) -> list[R]:
+    # threads do not retry, so the instant and the number identify a task
+    with within_threads(threads):
+        return list(stage(share(), TaskIdentity(number, f"{number}-0-0")))
 
 
-def _sealed(stage: Stage[Any, R], share: Share, number: int) -> list[R] | Failure:
+def _sealed(stage: Stage[Any, R], threads: int, share: Share, number: int) -> list[R] | Failure:
     try:
-        return _task(stage, share, number)
+        return _task(stage, threads, share, number)
     except HudiError as error:
         return Failure.of(error)
 
@@ -297,7 +329,7 @@ def _result(future: Future[list[R] | Failure]) -> list[R]:
         result = future.result()
     except BrokenProcessPool as error:
         raise TransactionError(
-            "a process that wrote files ended by itself, as one that the system kills for its memory does; nothing was "
+            "a worker process ended unexpectedly, perhaps killed by the system for the memory it used; nothing was "
             "written. Lower hoodie.catalog.executor.memory or hoodie.catalog.executor.processes"
         ) from error
     if isinstance(result, Failure):
@@ -308,12 +340,12 @@ def _result(future: Future[list[R] | Failure]) -> list[R]:
 def _cores() -> int:
     try:
         return len(os.sched_getaffinity(0))
-    except AttributeError:  # no Linux
+    except AttributeError:  # not on Linux
         return os.cpu_count() or 1
 
 
 def _machine_memory() -> int:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # no POSIX system
+    except (AttributeError, ValueError, OSError):  # not a POSIX system
         return 4 << 30

@@ -15,7 +15,7 @@ _PERIOD = 0.3
 
 
 class WriteProgress:
-    """A bar of a write's tasks and its summary, where they are wanted; otherwise nothing.
+    """A progress bar of a write's tasks, and its summary, if wanted; otherwise nothing.
 
     Args:
         mode: `auto` (where standard error is a terminal), `true` or `false`.
@@ -61,7 +61,7 @@ class WriteProgress:
         self._bar.stop()
 
     def phase(self, text: str) -> None:
-        """Name what is going on now."""
+        """Show the current phase."""
         if self._bar is not None:
             self._bar.update(self._task, description=text)
 
@@ -71,7 +71,7 @@ class WriteProgress:
             self._console.print(summary)
 
     def tell(self, lines: Iterable[str]) -> None:
-        """Print what followed."""
+        """Print lines below the summary."""
         if self.shown:
             for line in lines:
                 self._console.print(line, markup=False, highlight=False)
@@ -80,13 +80,13 @@ class WriteProgress:
         return self.shown
 
     def _begin(self) -> None:
-        """The bar is shown from now on."""
+        """Called when the bar is shown."""
 
     def _end(self) -> None:
-        """The bar is going to vanish."""
+        """Called before the bar is removed."""
 
     def _counts(self) -> tuple[int, int]:
-        """Tasks that are done, and all that are known of; 0 where nobody counts them."""
+        """Completed and total tasks; 0 if they are not counted."""
         return 0, 0
 
     def _watch(self) -> None:

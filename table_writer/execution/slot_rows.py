@@ -1,4 +1,4 @@
-"""The rows of one slot, in memory or in files, and cut into pieces where they are more than a task may hold."""
+"""The rows of one slot, in memory or in files, divided into parts if they exceed a task's memory."""
 
 from __future__ import annotations
 
@@ -24,15 +24,28 @@ class TableSource(Protocol):
 
 
 class Divider(Protocol):
-    """Deals rows out to numbered parts; it pickles."""
+    """Divides rows into numbered parts; it pickles."""
 
     def __call__(self, tables: Iterator[tuple[pa.Table, Positions]], parts: int) -> list[TableSource]:
-        """Keep each row with those of its part, outside of memory.
+        """Store the rows of each part outside of memory.
 
         Args:
             tables: rows, and the part of each.
-            parts: how many there are.
+            parts: number of parts.
         """
+
+
+@dataclass(frozen=True)
+class MemoryShare:
+    """A task's memory limit.
+
+    Attributes:
+        nbytes: of rows at a time.
+        divider: stores larger numbers of rows outside of memory, in parts.
+    """
+
+    nbytes: int
+    divider: Divider
 
 
 @dataclass(frozen=True)
@@ -52,29 +65,27 @@ class SlotRows:
 
     Attributes:
         source: where they are.
-        nbytes: their bytes, about.
+        nbytes: their approximate bytes.
         positions: of the rows in the only table of the source; None for all rows.
-        share: bytes of rows that the task should hold at a time; None for any number.
-        divider: puts parts of the rows aside; None where `share` is.
+        memory: the task's limit; None for no limit.
     """
 
     source: TableSource
     nbytes: int
     positions: Positions | None = None
-    share: int | None = None
-    divider: Divider | None = None
+    memory: MemoryShare | None = None
 
     @property
     def fits(self) -> bool:
-        """Whether the task may hold all of the rows."""
-        return self.share is None or self.divider is None or self.nbytes <= self.share
+        """Whether all rows fit into the task's memory."""
+        return self.memory is None or self.nbytes <= self.memory.nbytes
 
     def whole(self, where: str, advice: str) -> tuple[pa.Table, Positions | None]:
         """All rows as one table, each column in one piece, and their positions in it; None for all.
 
         Args:
             where: what they all are, for the error, such as `in one bucket of this write`.
-            advice: what to do where they are too large.
+            advice: what to do if they are too large.
 
         Raises:
             SchemaError: a column is too large for that.
@@ -87,14 +98,14 @@ class SlotRows:
             yield table if self.positions is None else table.take(from_numpy(self.positions))
 
     def divided(self, part_of: Callable[[pa.Table], Positions], parts: int) -> list[TableSource]:
-        """The rows in parts, put aside; each part keeps the batch's order.
+        """The rows in parts outside of memory; each part keeps the batch's order.
 
         Args:
-            part_of: tells the part of each row of a table.
-            parts: how many there are.
+            part_of: gives the part of each row of a table.
+            parts: number of parts.
         """
-        assert self.divider is not None, "rows that fit are not divided"  # noqa: S101
-        return self.divider(((table, part_of(table)) for table in self.pieces()), parts)
+        assert self.memory is not None, "rows that fit are not divided"  # noqa: S101
+        return self.memory.divider(((table, part_of(table)) for table in self.pieces()), parts)
 
 
 def in_one_piece(tables: Sequence[pa.Table], where: str, advice: str) -> pa.Table:
@@ -103,7 +114,7 @@ def in_one_piece(tables: Sequence[pa.Table], where: str, advice: str) -> pa.Tabl
     Args:
         tables: the rows; at least one table.
         where: what they all are, for the error, such as `in one bucket of this write`.
-        advice: what to do where they are too large.
+        advice: what to do if they are too large.
 
     Raises:
         SchemaError: a column is too large for that.

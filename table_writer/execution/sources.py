@@ -19,8 +19,8 @@ from table_writer.execution.executor import RowSource
 _SAMPLE_ROWS: Final = 4096
 
 ArrowData = Any
-"""`pyarrow` tables, batches, readers and datasets; what has `__arrow_c_stream__`, such as frames of Polars, pandas and
-DuckDB; an iterable of tables or batches; a function that gives a reader each time; a `RowSource`."""
+"""`pyarrow` tables, batches, readers and datasets; objects with `__arrow_c_stream__`, such as frames of Polars, pandas
+and DuckDB; an iterable of tables or batches; a function that returns a new reader each time; a `RowSource`."""
 
 _REMEDIES: Final = {
     "list": "pyarrow.Table.from_pylist(rows)",
@@ -49,10 +49,10 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def refuse_untyped(schema: pa.Schema) -> None:
-    """Refuse columns that no batch has given a type yet.
+    """Refuse columns without a type.
 
     Raises:
-        SchemaError: a column that holds nulls only, and is of no type.
+        SchemaError: a column holds only nulls and has no type.
     """
     for field in schema:
         if pa.types.is_null(field.type):
@@ -60,7 +60,7 @@ def refuse_untyped(schema: pa.Schema) -> None:
 
 
 def without_delete_flag(batch: pa.Schema, table: pa.Schema | None) -> pa.Schema:
-    """A batch's columns without `_hoodie_is_deleted`, which tells what becomes of a row and is no value of it.
+    """A batch's columns without `_hoodie_is_deleted`, which marks rows to delete and is not a column of the table.
 
     It stays where the table has such a column. It must be boolean.
 
@@ -78,16 +78,16 @@ def without_delete_flag(batch: pa.Schema, table: pa.Schema | None) -> pa.Schema:
 class ArrowRows(RowSource):
     """Arrow data as the rows of a write.
 
-    What can be read only once is put aside while it is read, in memory up to a limit and then in temporary files, for
-    writes that are done again after another one was faster.
+    Data that can be read only once is kept while it is read, in memory up to a limit, beyond it in temporary files: a
+    write that conflicts with another one is repeated.
 
     Args:
         rows: see `ArrowData`.
-        memory: bytes that what is put aside may take in memory.
+        memory: bytes of it to keep in memory.
         folder: for temporary files; None for the system's own.
 
     Raises:
-        ArgumentError: it is no Arrow data; the message says how it becomes some.
+        ArgumentError: it is not Arrow data; the message says how to convert it.
         SchemaError: columns that tables cannot hold.
     """
 
@@ -103,7 +103,7 @@ class ArrowRows(RowSource):
         return self._schema
 
     def chunks(self, most: int) -> Iterator[list[pa.RecordBatch]]:
-        """The rows, about so many bytes at a time."""
+        """The rows, in lists of batches of about `most` bytes."""
         chunk: list[pa.RecordBatch] = []
         size = 0
         for batch in self._source.batches():
@@ -121,7 +121,7 @@ class ArrowRows(RowSource):
             yield chunk
 
     def size(self) -> tuple[int, pa.Table]:
-        """How many rows there are, and some of them; reads what can be read only once, and puts it aside."""
+        """Number of rows, and a sample of them; data that can be read only once is read and kept."""
         rows = 0
         sample = self._schema.empty_table()
         for batch in self._source.batches():
@@ -145,8 +145,8 @@ class _Source:
 
     Attributes:
         schema: theirs.
-        batches: gives them; once only, unless `again`.
-        again: they can be had again.
+        batches: iterates over them; only once unless `again`.
+        again: whether they can be read again.
     """
 
     schema: pa.Schema
@@ -155,7 +155,7 @@ class _Source:
 
 
 class _Spool:
-    """Batches that can be read again, of a source that cannot."""
+    """Makes the batches of a one-time source readable again."""
 
     def __init__(self, source: _Source, memory: int, folder: SpillFolder) -> None:
         self._memory = memory
@@ -165,7 +165,7 @@ class _Spool:
         self._size = 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All batches: first those that were read before."""
+        """All batches, those already read first."""
         for number in itertools.count():
             if number == len(self._aside):
                 batch = next(self._fresh, None)
@@ -181,7 +181,7 @@ class _Spool:
                 yield from next(Segments((kept,)).tables()).to_batches()
 
     def remove(self) -> None:
-        """Let the batches go."""
+        """Delete the batches."""
         self._aside = []
         self._folder.remove()
 
@@ -242,11 +242,11 @@ def _refusal(rows: object) -> ArgumentError:
     package = kind.__module__.partition(".")[0]
     name = kind.__qualname__ if package == "builtins" else f"{package}.{kind.__qualname__}"
     remedy = _REMEDIES.get(name, "a pyarrow Table or RecordBatchReader, or a frame of Polars, pandas or DuckDB")
-    return ArgumentError(f"rows are Arrow data, and this is a {name}: give {remedy}")
+    return ArgumentError(f"rows must be Arrow data, and this is a {name}: give {remedy}")
 
 
 def _without_zone(kind: Any, path: str) -> str | None:
-    """The path of a timestamp without a time zone in a column; None where there is none."""
+    """The path of a timestamp without a time zone in a column; None if there is none."""
     if pa.types.is_timestamp(kind) and kind.tz is None:
         return path
     if isinstance(kind, pa.StructType):

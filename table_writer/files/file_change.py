@@ -10,14 +10,15 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from table_format.actions.commit import NO_COMMIT, WriteStat
-from table_format.codecs.arrow_numpy import from_numpy, pc
+from table_format.codecs.arrow_numpy import from_numpy
 from table_format.config.properties import ensure_partition_metadata
 from table_format.slices.file_names import BaseFileName
 from table_writer.metadata.index_deltas import DeltaFile
 from table_writer.plan.operations import Duplicates
-from table_writer.plan.plan import FilePlan, TaskIdentity
+from table_writer.plan.plan import CurrentFile, FilePlan, TaskIdentity
 from table_writer.rows.merge import RowChanges, row_changes
 from table_writer.rows.ordering import ordering_columns
 from table_writer.rows.slot_rows import Incoming
@@ -26,12 +27,12 @@ from table_writer.timeline import markers
 
 @dataclass(frozen=True, slots=True)
 class EncodedWork:
-    """How much of a file was encoded, and how much copied from the version before.
+    """How much of a file was encoded, and how much copied from the previous version.
 
     Attributes:
         bytes_encoded: of column chunks that were encoded, compressed.
         bytes_copied: of column chunks that were copied.
-        chunks_encoded: how many were encoded; the file name of each row group, a hundred bytes, is among them.
+        chunks_encoded: number of encoded chunks, including the file name column of each row group (a hundred bytes).
         groups_touched: row groups that were edited, dropped or appended; all of a file that was written whole.
         spliced: 1 for a file that was written by row-group surgery; their number in a total.
     """
@@ -57,7 +58,7 @@ class WrittenFile:
         stat: for the commit.
         statistics: of its columns, as a table of the metadata table's exchange schema; None without them.
         work: how it was made.
-        index_deltas: what its task changed in the record index; on one file of the task.
+        index_deltas: delta files of its task's changes to the record index; set on one file of the task.
         inserted: record keys that are new in the file; only within the task, they do not go to the driver.
         deleted: record keys that the file no longer holds; only within the task.
     """
@@ -70,21 +71,6 @@ class WrittenFile:
     deleted: Any = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentFile:
-    """The newest base file of a file group.
-
-    Attributes:
-        file_id: of the group.
-        instant: that wrote it.
-        path: of the file.
-    """
-
-    file_id: str
-    instant: str
-    path: str
-
-
 @dataclass(frozen=True)
 class FileChange:
     """Rows that one write merges into one base file, or puts into the first file of a file group.
@@ -95,7 +81,7 @@ class FileChange:
         partition: partition path.
         file_id: of the file group.
         previous: the group's newest file; None for a new group.
-        started: monotonic time at which the task turned to this file.
+        started: monotonic time at which the task began this file.
     """
 
     incoming: Incoming
@@ -127,20 +113,20 @@ class FileChange:
 
     @cached_property
     def added(self) -> pa.Table:
-        """The rows with meta columns; none of them where the write only deletes."""
+        """The rows with meta columns; not for writes that only delete."""
         if self.plan.delete:
             raise AssertionError("a write that deletes adds no rows")
         return self.incoming.with_meta(self.task.number, self.partition, self.name)
 
     @property
     def ordering(self) -> tuple[str, ...]:
-        """Columns that decide whether the file's row or the batch's is newer; empty where the batch's always is."""
+        """Columns that decide whether the file's row or the batch's is newer; empty if the batch's always is."""
         plan = self.plan
         by_value = plan.event_time and plan.duplicates is Duplicates.MERGE and not plan.delete
         return plan.ordering if by_value else ()
 
     def announce(self) -> None:
-        """Create the marker, and the partition's metadata file; comes before the new version's first byte."""
+        """Create the marker, and the partition's metadata file; must precede the new version's first byte."""
         plan = self.plan
         io_type = markers.CREATE if self.previous is None else markers.MERGE
         markers.create_marker(plan.storage, plan.instant, self.partition, self.name, io_type)
@@ -173,6 +159,7 @@ class FileChange:
         *,
         inserted: Any,
         deleted: Any,
+        inserted_rows: int | None = None,
         updated_rows: int = 0,
         deleted_rows: int = 0,
     ) -> WrittenFile:
@@ -185,6 +172,7 @@ class FileChange:
             statistics: of its columns, for the metadata table; None without them.
             inserted: keys that are new in the file.
             deleted: keys that it no longer holds.
+            inserted_rows: rows that are new in the file; None for as many as `inserted`.
             updated_rows: rows whose values were replaced.
             deleted_rows: rows that were deleted.
         """
@@ -197,7 +185,7 @@ class FileChange:
             num_writes=row_count,
             num_deletes=deleted_rows,
             num_update_writes=updated_rows,
-            num_inserts=len(inserted),
+            num_inserts=len(inserted) if inserted_rows is None else inserted_rows,
             total_write_bytes=size,
             file_size_in_bytes=size,
             runtime_stats={

@@ -1,26 +1,28 @@
-"""Writing files whole: the first file of a file group, and merges that surgery does not do."""
+"""Writing files whole: the first file of a file group, and merges that surgery refuses."""
 
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from table_format.base_file.footer import BaseFileFooter, footer
-from table_format.base_file.writer import BaseFileResult, write_base_file, write_base_file_parts
-from table_format.codecs.arrow_numpy import one_chunk, pc
+from table_format.codecs.arrow_numpy import one_chunk
 from table_format.meta_columns import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
 from table_format.table.schema_history import read_columns
+from table_writer.encoding.base_file import BaseFileResult, write_base_file, write_base_file_parts
 from table_writer.files.file_change import EncodedWork, FileChange, WrittenFile
-from table_writer.metadata.column_statistics import ColumnValues, collect_statistics, statistics_of
+from table_writer.metadata.column_statistics import GrowingBounds, collect_statistics, statistics_of, value_type
 from table_writer.plan.plan import FilePlan
 from table_writer.rows.merge import merged_rows, merged_values, with_constants
 
-# Bytes a value in a dictionary-encoded chunk, dictionary included: about 1000 distinct values.
+ChangedKeys = Callable[[Any, Any], None]
+"""Takes record keys that are new in a file, and record keys that it no longer holds."""
+
+# Bytes per value in a dictionary-encoded chunk, dictionary included: about 1000 distinct values.
 _FEW_VALUES_BYTES = 1.5
 
 
@@ -44,7 +46,7 @@ def few_valued_columns(base_file: BaseFileFooter) -> list[str]:
 
 
 def write_first(change: FileChange) -> WrittenFile | None:
-    """Write the first file of a file group; None when there are no rows for it."""
+    """Write the first file of a file group; None if there are no rows for it."""
     incoming = change.incoming
     if len(incoming.keys) == 0:
         return None
@@ -54,96 +56,88 @@ def write_first(change: FileChange) -> WrittenFile | None:
     return change.written(result.size, result.row_count, work, statistics, inserted=incoming.keys, deleted=deleted)
 
 
-def write_first_in_parts(changes: Iterator[FileChange]) -> WrittenFile | None:
-    """Write the first file of a file group part by part, so that one part is in memory at a time.
+def write_first_in_parts(changes: Iterator[FileChange], changed_keys: ChangedKeys) -> WrittenFile | None:
+    """Write the first file of a file group part by part, with one part in memory at a time.
 
     Args:
-        changes: of the same file, none without rows, their record keys rising.
+        changes: of the same file, each with rows, in key order.
+        changed_keys: called with each part's changed keys, which the result does not have.
     """
     first = next(changes, None)
     if first is None:
         return None
-    started, plan = first.started, first.plan
-    # all that is needed of it later, without its rows
+    # keeps what is needed later, without the rows
     file = replace(first, incoming=first.incoming.without_rows())
-    bounds = None if plan.indexed is None else GrowingBounds(plan.indexed)
-    keys: list[Any] = []
+    todo = itertools.chain([first], changes)
+    del first
+    none = file.incoming.keys
 
     def parts() -> Iterator[pa.Table]:
         for change in todo:
-            keys.append(change.incoming.keys)
-            table = change.incoming.with_meta(change.task.number, change.partition, change.name)
-            if bounds is not None:
-                bounds.add(table)
-            yield table
+            changed_keys(change.incoming.keys, none)
+            yield change.incoming.with_meta(change.task.number, change.partition, change.name)
 
-    todo = itertools.chain([first], changes)
-    del first
-    file.announce()
-    result = write_base_file_parts(
-        plan.storage, file.target, parts(), plan.footer_schema, plan.file_options, footer_texts=plan.footer_texts
-    )
-    statistics = None if bounds is None else statistics_of(bounds.columns(), file.name, file.partition, result.metadata)
-    return replace(file, started=started).written(
+    result, statistics = store_parts(file, parts())
+    return written_in_parts(file, result, statistics, inserted=result.row_count)
+
+
+def written_in_parts(
+    file: FileChange,
+    result: BaseFileResult,
+    statistics: pa.Table | None,
+    *,
+    inserted: int,
+    updated: int = 0,
+    deleted: int = 0,
+) -> WrittenFile:
+    """A file that `store_parts` wrote, with counts of rows; its keys were reported part by part."""
+    none: Any = pa.array([], pa.string())
+    return file.written(
         result.size,
         result.row_count,
         encoded_whole(result),
         statistics,
-        inserted=pa.chunked_array(keys),
-        deleted=keys[0].slice(0, 0),
+        inserted=none,
+        deleted=none,
+        inserted_rows=inserted,
+        updated_rows=updated,
+        deleted_rows=deleted,
     )
 
 
-class GrowingBounds:
-    """What column statistics need of rows that come table by table.
+def store_parts(file: FileChange, parts: Iterator[pa.Table]) -> tuple[BaseFileResult, pa.Table | None]:
+    """Write a new version's rows, one table in memory at a time.
 
     Args:
-        names: columns with statistics.
+        file: the change; its rows are not used.
+        parts: rows with meta columns, at least one table.
+
+    Returns:
+        The file, and its statistics for the metadata table; None without them.
     """
+    plan = file.plan
+    bounds: dict[str, GrowingBounds] = {}
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = names
-        self._values: dict[str, list[Any]] = {}
-        self._rows = 0
-        self._nulls: Counter[str] = Counter()
+    def bounded() -> Iterator[pa.Table]:
+        for part in parts:
+            for name in plan.indexed or ():
+                if name in part.column_names:
+                    column = part.column(name)
+                    bounds.setdefault(name, GrowingBounds(name, value_type(column.type))).add_rows(column)
+            yield part
 
-    def add(self, table: pa.Table) -> None:
-        """Take some rows in."""
-        self._rows += len(table)
-        for name in self._names:
-            if name in table.column_names:
-                column = table.column(name)
-                self._nulls[name] += column.null_count
-                self._values.setdefault(name, []).append(_extremes(column))
-
-    def columns(self) -> Iterator[ColumnValues]:
-        """The columns, each with a few values of the same bounds."""
-        for name, values in self._values.items():
-            yield ColumnValues(name, pa.concat_arrays(values), self._rows, self._nulls[name])
-
-
-def _extremes(column: Any) -> Any:
-    """Some values of a column: the least, the greatest and a NaN where there is one; a null where all are null."""
-    if pa.types.is_dictionary(column.type):
-        column = pa.chunked_array(
-            [chunk.dictionary.take(pc.unique(chunk.indices)) for chunk in column.chunks], column.type.value_type
-        )
-    if column.null_count == len(column):
-        return pa.nulls(1, column.type)
-    if pa.types.is_floating(column.type):
-        nan = pc.is_nan(column).fill_null(False)
-        numbers = column.filter(pc.invert(nan)).drop_null()
-        least = pc.min_max(numbers)
-        some: list[Any] = [least["min"], least["max"]] if len(numbers) else []
-        if len(numbers) < len(column) - column.null_count:
-            some.append(pa.scalar(float("nan"), column.type))
-        return pa.array(some, column.type)
-    bounds = pc.min_max(column)
-    return pa.array([bounds["min"], bounds["max"]], column.type)
+    file.announce()
+    result = write_base_file_parts(
+        plan.storage, file.target, bounded(), plan.footer_schema, plan.file_options, footer_texts=plan.footer_texts
+    )
+    if plan.indexed is None:
+        return result, None
+    columns = (column.values() for column in bounds.values())
+    return result, statistics_of(columns, file.name, file.partition, result.metadata)
 
 
 def rewrite_whole(change: FileChange) -> WrittenFile | None:
-    """Decode a file, merge the rows into it, encode it; None when nothing changes."""
+    """Decode a file, merge the rows into it, encode it; None if nothing changes."""
     old = current_rows(change.plan, change.path)
     old_keys = one_chunk(old.column(RECORD_KEY))
     changes = change.row_changes(old, old_keys)
@@ -159,12 +153,15 @@ def rewrite_whole(change: FileChange) -> WrittenFile | None:
     )
 
 
+def current_schema(plan: FilePlan) -> pa.Schema:
+    """The table's schema without the constant meta columns of partition and file name."""
+    return pa.schema([field for field in (*META_FIELDS, *plan.schema) if field.name not in (PARTITION_PATH, FILE_NAME)])
+
+
 def current_rows(plan: FilePlan, path: str) -> pa.Table:
-    """A file's rows in the table's schema, without the constant meta columns of partition and file name."""
-    schema = pa.schema([*META_FIELDS, *plan.schema])
-    names = [name for name in schema.names if name not in (PARTITION_PATH, FILE_NAME)]
+    """A file's rows in `current_schema`."""
     few = few_valued_columns(footer(plan.storage, path)) if plan.history is None else ()
-    rows = read_columns(plan.storage, path, pa.schema([schema.field(name) for name in names]), plan.history, few)
+    rows = read_columns(plan.storage, path, current_schema(plan), plan.history, few)
     return rows.unify_dictionaries().combine_chunks()
 
 

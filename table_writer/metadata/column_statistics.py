@@ -11,18 +11,19 @@ import math
 import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from table_format.base_file.footer import BaseFileFooter, FooterStatistics, footer_statistics
-from table_format.codecs.arrow_numpy import pc
 from table_format.codecs.varint import write_varint
 from table_format.errors import OptionError, did_you_mean
 from table_format.meta_columns import COMMIT_TIME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
+from table_writer.encoding.metadata_records import STATISTICS_SCHEMA
 
 types = pa.types
 
@@ -36,11 +37,11 @@ _DECIMAL_DIGITS = 30
 
 _EXACT = Context(prec=80)
 
-# Place in the union of value wrappers, whose first branch is null.
+# Branches of the union of value wrappers; the first one is null.
 _BOOLEAN, _INT, _LONG, _FLOAT, _DOUBLE, _BYTES, _STRING, _DATE, _DECIMAL = range(1, 10)
 
 
-# These writers leave statistics out that would be too long; others cut them, and then no value need be as small.
+# These writers omit statistics that would be too long; others truncate bounds, which then need not be in the column.
 _WHOLE_BOUNDS = re.compile(r"parquet-(mr|cpp)")
 _MAKES_BOUNDS_UP = int(pa.__version__.partition(".")[0]) < 26
 
@@ -94,7 +95,7 @@ def text_above(text: str, limit: int) -> str:
     while prefix:
         following = ord(prefix[-1]) + 1
         if following == 0xD800:
-            following = 0xE000  # surrogates are no characters
+            following = 0xE000  # surrogates are not characters
         if following <= 0x10FFFF:
             return prefix[:-1] + chr(following)
         prefix = prefix[:-1]
@@ -102,7 +103,7 @@ def text_above(text: str, limit: int) -> str:
 
 
 def bytes_above(data: bytes, limit: int) -> bytes:
-    r"""Few bytes that are not below `data` in unsigned order; `data` itself when it is within the limit.
+    r"""A short byte string not below `data` in unsigned order; `data` itself when it is within the limit.
 
     >>> bytes_above(b"a\xff\xffb", 3)
     b'b'
@@ -158,23 +159,6 @@ def _scaled(value: Decimal, rounding: str) -> Decimal:
 def _sized(data: bytes) -> bytes:
     return encode_long(len(data)) + data
 
-
-_FIELDS: dict[str, pa.DataType] = {
-    "partition": pa.string(),
-    "file_name": pa.string(),
-    "column": pa.string(),
-    "type": pa.string(),
-    "min": pa.binary(),
-    "max": pa.binary(),
-    "value_count": pa.int64(),
-    "null_count": pa.int64(),
-    "total_size": pa.int64(),
-    "total_uncompressed_size": pa.int64(),
-}
-
-STATISTICS_SCHEMA = pa.schema(_FIELDS)
-
-"""A row for each file and column; `min` and `max` are Avro bytes of the wrapped bound, null without values."""
 
 _COLUMN_LIST = "hoodie.metadata.index.column.stats.column.list"
 
@@ -258,14 +242,52 @@ class ColumnValues:
 
 
 def _column_values(name: str, column: Any, footer: BaseFileFooter) -> ColumnValues:
-    """A column that was just written: its bounds by the footer where that is exact, which is cheaper, else itself."""
-    kind = _value_type(column.type)
+    """A column that was just written: a few values with its bounds if the footer has them exactly, else all."""
+    kind = value_type(column.type)
     values = column
     if name in footer.schema.names and footer.schema.field(name).type == kind and footer.row_count == len(column):
         bounds = exact_statistics(footer, name, kind, None)
         if bounds is not None and bounds.lower is not None:
             values = pa.array([bounds.lower, bounds.upper], kind)
     return ColumnValues(name, values, len(column), column.null_count)
+
+
+@dataclass(slots=True)
+class GrowingBounds:
+    """Gathers a column's bounds and counts over rows that come part by part.
+
+    Attributes:
+        name: of the column.
+        kind: its type in the table.
+    """
+
+    name: str
+    kind: pa.DataType
+    _values: list[Any] = field(default_factory=list)
+    _rows: int = 0
+    _nulls: int = 0
+
+    def add_rows(self, column: Any) -> None:
+        """Add the column of some rows."""
+        self._rows += len(column)
+        self._nulls += column.null_count
+        column = values_in_use(column)
+        bounds = pc.min_max(column)
+        values = [bounds[side] for side in ("min", "max") if bounds[side].is_valid]
+        if types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+            values.append(pa.scalar(float("nan"), column.type))
+        self._values += values
+
+    def add_exact(self, statistics: FooterStatistics) -> None:
+        """Add rows by their statistics; see `exact_statistics`."""
+        self._rows += statistics.row_count
+        self._nulls += statistics.null_count or 0
+        if statistics.lower is not None:
+            self._values += [statistics.lower, statistics.upper]
+
+    def values(self) -> ColumnValues:
+        """The column, with a few values of the same bounds."""
+        return ColumnValues(self.name, pa.array(self._values, self.kind), self._rows, self._nulls)
 
 
 def exact_statistics(
@@ -285,7 +307,7 @@ def exact_statistics(
     if statistics.null_count < statistics.row_count:
         if statistics.lower is None or statistics.upper is None:
             return None
-        # Bounds of times need not be times of Python.
+        # Bounds of timestamps may lie outside the range of Python's datetime.
         is_text = types.is_string(kind) or types.is_binary(kind)
         if is_text and (not has_whole_bounds(footer.metadata) or may_be_made_up(statistics.lower.as_py())):
             return None
@@ -293,12 +315,12 @@ def exact_statistics(
 
 
 def has_whole_bounds(metadata: pq.FileMetaData) -> bool:
-    """Whether the bounds in a footer are values of the column, as its creator writes them."""
+    """Whether the writer of a file never truncates bounds in footers, so that they are values of the column."""
     return _WHOLE_BOUNDS.match(metadata.created_by or "") is not None
 
 
 def may_be_made_up(bound: Any) -> bool:
-    """Whether a bound may be missing in truth: older releases of pyarrow give an empty text then."""
+    """Whether a bound may in fact be missing: older releases of pyarrow then give an empty string."""
     return _MAKES_BOUNDS_UP and bound in ("", b"")
 
 
@@ -311,7 +333,7 @@ def statistics_of(
     try:
         for column in columns:
             bounds = column_bounds(column.values)
-            kind = str(_value_type(column.values.type))
+            kind = str(value_type(column.values.type))
             size = sizes.get(column.name, (0, 0))
             row = [partition, file_name, column.name, kind, bounds.lower, bounds.upper]
             rows.append([*row, column.value_count, column.null_count, *size])
@@ -339,7 +361,7 @@ def column_bounds(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> EncodedBounds
     Raises:
         UnfitDecimalError: a decimal has more digits before the point than the bound's wrapper holds.
     """
-    kind = _value_type(column.type)
+    kind = value_type(column.type)
     if column.null_count == len(column):
         return EncodedBounds(None, None)
     column = values_in_use(column)
@@ -382,7 +404,8 @@ def _floating(column: Any, least: Any, greatest: Any) -> tuple[float, float]:
     return (-0.0 if least == 0 else least), (0.0 if greatest == 0 else greatest)
 
 
-def _value_type(kind: pa.DataType) -> pa.DataType:
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of a column's values, dictionary-encoded or not."""
     return kind.value_type if isinstance(kind, pa.DictionaryType) else kind
 
 

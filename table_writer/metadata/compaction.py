@@ -3,38 +3,59 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from table_format.actions.avro_schemas import Schema
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from table_format.actions.avro_schemas import COMPACTION_PLAN
 from table_format.actions.commit import WriteStat
 from table_format.actions.table_services import CleanerPlan, CleanMetadata, CleanPartition
-from table_format.codecs.arrow_numpy import pc
+from table_format.codecs.arrow_numpy import to_numpy
 from table_format.codecs.avro_file import write_avro_file
 from table_format.config.option_values import whole_number
 from table_format.errors import AlreadyExistsError
 from table_format.instant import Action
-from table_format.mapping import Mapper, in_threads
 from table_format.metadata_table import column_stats, layout
 from table_format.metadata_table.keys import ALL_PARTITIONS_KEY, NON_PARTITIONED_ID, partition_of_identifier
 from table_format.metadata_table.reader import read_listing
-from table_format.metadata_table.records import NO_FILES, Records, files_records, stored_statistics_records
 from table_format.metadata_table.slices import ValidInstants
-from table_format.metadata_table.sources import PartitionSources
+from table_format.metadata_table.sources import PartitionSources, ShardSources, Source, SourceRecords
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
+from table_writer.encoding.merged_hfile import BlockwiseHFile
+from table_writer.encoding.metadata_records import (
+    NO_FILES,
+    SCHEMA_JSON,
+    Records,
+    files_records,
+    stored_statistics_records,
+)
+from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata import instants
 from table_writer.metadata.index_compaction import compact_record_index
 from table_writer.metadata.recovery import metadata_partitions
+from table_writer.timeline.options import ProtocolOptions
 
 MAX_DELTA_COMMITS_KEY = "hoodie.metadata.compact.max.delta.commits"
 
+Merge = Callable[[Sequence[SourceRecords]], Records]
+"""Records of several sources, in the order in which they apply, as one record for each key that is left."""
+
 _DEFAULT_MAX_DELTA_COMMITS = 10
+_AFTER_ALL = "~"
 
 
 def compact_metadata_table(
-    client: TableClient, options: Mapping[str, str] | None = None, mapper: Mapper = in_threads
+    client: TableClient,
+    options: Mapping[str, str] | None = None,
+    mapper: Mapper = in_threads,
+    *,
+    data: Timeline | None = None,
+    metadata: Timeline | None = None,
 ) -> str | None:
     """Compact when enough deltacommits are there and no pending instant of the data table would be compacted away.
 
@@ -44,15 +65,18 @@ def compact_metadata_table(
         client: the data table.
         options: `hoodie.metadata.compact.max.delta.commits`, 10 by default; see also `compact_record_index`.
         mapper: runs the compaction of the record index's file groups.
+        data: the data table's timeline, loaded under the lock; None loads it.
+        metadata: the metadata table's, loaded after the other one.
 
     Returns:
         The compaction's instant, or None when it is not due.
 
     Raises:
-        OptionError: the option is no positive number.
+        OptionError: the option is not a positive number.
     """
     storage = client.storage
-    data, metadata = client.timeline(), instants.load_metadata_timeline(storage)
+    if data is None or metadata is None:
+        data, metadata = client.timeline(), instants.load_metadata_timeline(storage)
     for pending in metadata.pending:
         if pending.action == Action.COMPACTION:
             _execute(client, pending.time, data, metadata, options=options or {}, mapper=mapper)
@@ -99,7 +123,7 @@ def _execute(
         stat
         for partition in partitions
         for stat in (
-            compact_record_index(storage, time, valid, options, mapper)
+            compact_record_index(storage, time, valid, options, mapper, stale=_stale(data, options))
             if partition == layout.RECORD_INDEX
             else _compact_partition(storage, partition, time, valid)
         )
@@ -109,18 +133,33 @@ def _execute(
         instants.complete(storage, time, Action.COMPACTION, content)
 
 
+def _stale(data: Timeline, options: Mapping[str, str]) -> str:
+    """Time before which no block may stay in a log of the metadata table.
+
+    Apache's archivers take the metadata table's last compaction for one of all its file groups, and its readers skip
+    blocks of instants that are archived. So a block must be merged by the compaction after which its instant may no
+    longer be among those that archiving leaves.
+    """
+    until_next = most_deltacommits(options)
+    left = ProtocolOptions.parse(options).archive.least - until_next
+    if left <= 0:
+        return _AFTER_ALL
+    return data.writes[-min(left, len(data.writes))].time if data.writes else ""
+
+
 def _compact_partition(storage: Storage, partition: str, time: str, valid: ValidInstants) -> list[WriteStat]:
+    """Compact the file groups of a partition that have log blocks."""
     sources = PartitionSources(storage, partition, valid, before=time)
-    hfiles: Mapping[int, tuple[bytes, int]]
-    if partition == layout.FILES:
-        hfiles = _listing_records(sources).hfiles(sources.shard_count)
-    else:
-        statistics = column_stats.raw(sources.everything(), unify=True)
-        hfiles = stored_statistics_records(statistics).hfiles(sources.shard_count)
+    merge = _listing_records if partition == layout.FILES else _statistics_records
     written = []
-    # A file group without records gets no base file: Hudi's readers fail on an empty one.
-    for shard, (data, count) in hfiles.items():
-        file_slice = sources.slices[shard]
+    for file_slice, opened in zip(sources.slices, sources.open().shards, strict=True):
+        if not file_slice.blocks:
+            continue
+        made = _merged(storage, file_slice.base, opened, merge)
+        # A file group without records gets no base file: Hudi's readers fail on an empty one.
+        if made is None:
+            continue
+        data, count = made
         path = layout.base_file_path(partition, file_slice.file_id, time)
         instants.mark(storage, time, partition, path.rsplit("/", 1)[-1], "CREATE")
         storage.create(path, data)
@@ -131,14 +170,46 @@ def _compact_partition(storage: Storage, partition: str, time: str, valid: Valid
     return written
 
 
-def _listing_records(sources: PartitionSources) -> Records:
-    listing = read_listing(sources)
+def _merged(
+    storage: Storage, base: layout.BaseFile | None, sources: Sequence[Source], merge: Merge
+) -> tuple[bytes, int] | None:
+    """The base file of a file group after a compaction, and its number of records; None without any.
+
+    Of the old base file only those records are decoded whose keys are in the log blocks, and only those data blocks are
+    inflated into which these keys fall.
+    """
+    logs = ShardSources([sources if base is None else sources[1:]]).everything()[0]
+    blockwise = None
+    if base is not None:
+        blockwise = BlockwiseHFile.open(storage.read(base.path), base.path, SCHEMA_JSON)
+    if blockwise is None:
+        return merge(ShardSources([sources]).everything()[0]).hfiles(1).get(0)
+    changed = pc.unique(pa.chunked_array([piece.keys() for piece in logs], pa.binary()))
+    touched = blockwise.touched(changed.to_pylist())
+    entries = blockwise.entries(touched)
+    again = to_numpy(pc.is_in(entries.keys(), value_set=changed)).astype(np.bool_)
+    merged = merge([SourceRecords(sources[0].name, entries.take(again), sources[0].schema), *logs])
+    rest = entries.take(~again)
+    records = Records(*map(pa.concat_arrays, ([rest.keys(), merged.keys], [rest.values(), merged.values]))).sorted()
+    return blockwise.with_entries(touched, len(entries), records.keys, records.values)
+
+
+def _statistics_records(pieces: Sequence[SourceRecords]) -> Records:
+    return stored_statistics_records(column_stats.raw([pieces], unify=True))
+
+
+def _listing_records(pieces: Sequence[SourceRecords]) -> Records:
+    """Merged records of partitions, and that of all partitions if it is among the pieces."""
+    listing = read_listing([pieces])
     is_list = pc.equal(listing["partition"], ALL_PARTITIONS_KEY)
     named: Any = listing.filter(is_list)["file_name"]
     partitions = [partition_of_identifier(name) for name in named.to_pylist()]
     files = listing.filter(pc.invert(is_list))
     folders: Any = pc.if_else(pc.equal(files["partition"], NON_PARTITIONED_ID), "", files["partition"])
-    return files_records(files.set_column(0, "partition", folders), NO_FILES, partitions)
+    records = files_records(files.set_column(0, "partition", folders), NO_FILES, partitions)
+    key = ALL_PARTITIONS_KEY.encode()
+    listed = any(pc.index(piece.keys(), pa.scalar(key, pa.binary())).as_py() >= 0 for piece in pieces)
+    return records if listed else records.without(key)
 
 
 def _plan(storage: Storage, partitions: list[str], valid: ValidInstants) -> bytes:
@@ -147,9 +218,11 @@ def _plan(storage: Storage, partitions: list[str], valid: ValidInstants) -> byte
         for group in layout.list_file_groups(storage, partition):
             base = valid.latest_base_file(group)
             logs = valid.latest_log_files(group, base)
+            if not logs:
+                continue
             operations.append(
                 {
-                    "baseInstantTime": base.instant if base else (logs[0].base_instant if logs else None),
+                    "baseInstantTime": base.instant if base else logs[0].base_instant,
                     "deltaFilePaths": [log.path.rsplit("/", 1)[-1] for log in logs],
                     "dataFilePath": base.path.rsplit("/", 1)[-1] if base else None,
                     "fileId": group.file_id,
@@ -162,54 +235,7 @@ def _plan(storage: Storage, partitions: list[str], valid: ValidInstants) -> byte
                 }
             )
     plan = {"operations": operations, "version": 2, "preserveHoodieMetadata": False}
-    return write_avro_file(_COMPACTION_PLAN, [plan])
-
-
-def _optional(name: str, kind: Any) -> Schema:
-    return {"name": name, "type": ["null", kind], "default": None}
-
-
-_COMPACTION_PLAN: Schema = {
-    "type": "record",
-    "name": "HoodieCompactionPlan",
-    "namespace": "org.apache.hudi.avro.model",
-    "fields": [
-        _optional(
-            "operations",
-            {
-                "type": "array",
-                "items": {
-                    "type": "record",
-                    "name": "HoodieCompactionOperation",
-                    "fields": [
-                        {"name": "baseInstantTime", "type": ["null", "string"]},
-                        _optional("deltaFilePaths", {"type": "array", "items": "string"}),
-                        _optional("dataFilePath", "string"),
-                        {"name": "fileId", "type": ["null", "string"]},
-                        _optional("partitionPath", "string"),
-                        _optional("metrics", {"type": "map", "values": "double"}),
-                        _optional("bootstrapFilePath", "string"),
-                    ],
-                },
-            },
-        ),
-        _optional("extraMetadata", {"type": "map", "values": "string"}),
-        {"name": "version", "type": ["int", "null"], "default": 1},
-        _optional(
-            "strategy",
-            {
-                "type": "record",
-                "name": "HoodieCompactionStrategy",
-                "fields": [
-                    _optional("compactorClassName", "string"),
-                    _optional("strategyParams", {"type": "map", "values": "string"}),
-                    {"name": "version", "type": ["int", "null"], "default": 1},
-                ],
-            },
-        ),
-        {"name": "preserveHoodieMetadata", "type": ["boolean", "null"], "default": False},
-    ],
-}
+    return write_avro_file(COMPACTION_PLAN, [plan])
 
 
 _CLEANING_POLICY = "KEEP_LATEST_FILE_VERSIONS"

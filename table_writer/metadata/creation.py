@@ -12,13 +12,14 @@ from table_format.config.properties import ensure_partition_metadata
 from table_format.config.table_config import create_table_config
 from table_format.errors import TransactionError
 from table_format.instant import Action
-from table_format.log.deletes import write_empty_block
-from table_format.metadata_table import layout, records
+from table_format.metadata_table import layout
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.slices.file_slices import FILES_SCHEMA, list_data_files
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_writer.encoding.log_blocks import write_empty_block
+from table_writer.encoding.metadata_records import NO_FILES, Records, column_stats_records, files_records
 from table_writer.metadata import instants, recovery
 from table_writer.metadata.index_files import BuiltFile, create_index_partition
 from table_writer.metadata.writer import (
@@ -48,7 +49,7 @@ def create_metadata_table(
         client: the data table, which must have no metadata table in use.
         files: the files of completed instants (columns `partition`, `file_name`, `size`); none for a new table.
         all_partitions: partition paths without files.
-        column_stats: column statistics of these files; schema `stats.STATS_SCHEMA`.
+        column_stats: column statistics of these files; of `STATISTICS_SCHEMA`.
         with_column_stats: whether to create the column statistics index.
         column_stats_shards: number of its file groups, which never changes.
         record_index: layout of an empty record index to create; only for tables without data.
@@ -62,7 +63,12 @@ def create_metadata_table(
     storage = client.storage
     drop_metadata_table(client)  # left by a dead writer
     create_table_config(storage.sub(layout.FOLDER), metadata_table_properties(client.config.name))
-    content = {layout.FILES: (records.files_records(files or records.NO_FILES, records.NO_FILES, all_partitions), 1)}
+    content = {
+        layout.FILES: (
+            files_records(files or NO_FILES, NO_FILES, all_partitions),
+            1,
+        )
+    }
     if with_column_stats:
         content[layout.COLUMN_STATS] = _statistics(column_stats), column_stats_shards
     for number, (partition, (partition_records, shards)) in enumerate(content.items()):
@@ -81,7 +87,7 @@ def add_column_stats(
 
     Args:
         client: the data table.
-        column_stats: column statistics of the table's files, e.g. from their footers; schema `stats.STATS_SCHEMA`.
+        column_stats: column statistics of the table's files, e.g. from their footers; of `STATISTICS_SCHEMA`.
             Files without statistics are never pruned.
         shards: number of file groups of the index, which never changes.
 
@@ -101,9 +107,7 @@ def add_column_stats(
     add_partitions(client, [layout.COLUMN_STATS])
 
 
-def build_partition(
-    storage: Storage, partition: str, partition_records: records.Records, shards: int, time: str
-) -> None:
+def build_partition(storage: Storage, partition: str, partition_records: Records, shards: int, time: str) -> None:
     """Create one partition of the metadata table in one deltacommit.
 
     Each file group is created by a log file with an empty block, so that readers can count the groups; those with
@@ -142,10 +146,10 @@ def metadata_table_properties(table_name: str) -> Mapping[str, str]:
     }
 
 
-def _statistics(column_stats: pa.Table | None) -> records.Records:
+def _statistics(column_stats: pa.Table | None) -> Records:
     if column_stats is None or not column_stats.num_rows:
-        return records.Records.empty()
-    return records.column_stats_records(column_stats)
+        return Records.empty()
+    return column_stats_records(column_stats)
 
 
 def free_init_instant(latest: str, taken: Container[str]) -> str:

@@ -11,19 +11,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from table_format.actions.commit import WriteStat
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.codecs.avro_schema_tree import Node, parse
 from table_format.errors import CorruptFileError
 from table_format.keys.key_order import sorted_order
-from table_format.mapping import Mapper, in_threads
 from table_format.metadata_table import layout as names
-from table_format.metadata_table.record_index_entries import decode_values, encode_places
-from table_format.metadata_table.records import SCHEMA
+from table_format.metadata_table.record_index_entries import decode_values
 from table_format.metadata_table.slices import ValidInstants
-from table_format.metadata_table.sources import PartitionSources, Piece, Source, newest_versions
+from table_format.metadata_table.sources import PartitionSources, Source, SourceRecords, newest_versions
 from table_format.storage import Storage
+from table_writer.encoding.metadata_records import SCHEMA
+from table_writer.encoding.record_index_entries import encode_places
+from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata import instants
 from table_writer.metadata.index_options import IndexFileOptions, IndexOptions
 from table_writer.timeline.markers import scratch_folder
@@ -56,6 +58,7 @@ class _Task:
 
     Attributes:
         target: path of the base file; None to write it into the compaction's scratch folder.
+        stale: see `compact_record_index`.
     """
 
     storage: Storage
@@ -64,6 +67,7 @@ class _Task:
     valid: ValidInstants
     options: IndexFileOptions
     target: str | None
+    stale: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,13 @@ class _Compacted:
 
 
 def compact_record_index(
-    storage: Storage, time: str, valid: ValidInstants, options: Mapping[str, str], mapper: Mapper = in_threads
+    storage: Storage,
+    time: str,
+    valid: ValidInstants,
+    options: Mapping[str, str],
+    mapper: Mapper = in_threads,
+    *,
+    stale: str = "",
 ) -> list[WriteStat]:
     """Compact the file groups whose logs are large enough. Callers hold the table's lock and have begun the compaction.
 
@@ -87,6 +97,8 @@ def compact_record_index(
         valid: which blocks count.
         options: of the base files; see `IndexFileOptions`.
         mapper: runs the compaction of large indexes, one file group a task.
+        stale: file groups with log blocks of instants before this one are compacted in any case: such blocks keep
+            the instants since then from being archived.
 
     Returns:
         The write stats of the new base files.
@@ -98,7 +110,7 @@ def compact_record_index(
     for target in targets:
         instants.mark(storage, time, names.RECORD_INDEX, target.rsplit("/", 1)[-1], "CREATE")
     tasks = [
-        _Task(storage, group, time, valid, file_options, target if local else None)
+        _Task(storage, group, time, valid, file_options, target if local else None, stale)
         for group, target in zip(groups, targets, strict=True)
     ]
     made = (in_threads if local else mapper)(_compact_group, tasks)
@@ -135,7 +147,9 @@ def _compact_group(task: _Task) -> _Compacted | None:
     opened = PartitionSources(task.storage, names.RECORD_INDEX, task.valid, before=task.time, groups=(task.group,))
     [file_slice] = opened.slices
     [sources] = opened.open([0]).shards
-    if not _pays(sources, has_base=file_slice.base is not None):
+    times = [block.instant for block in file_slice.blocks if block.instant is not None]
+    old = any(time < task.stale and not names.builds_partition(time) for time in times)
+    if not old and not _pays(sources, has_base=file_slice.base is not None):
         return None
     keys, values = merged_entries(opened.everything()[0])
     if not len(keys):
@@ -155,7 +169,7 @@ def _pays(sources: Sequence[Source], *, has_base: bool) -> bool:
     return sum(logs) * _LOG_SHARE >= in_base or files >= _MOST_LOGS
 
 
-def merged_entries(pieces: Sequence[Piece]) -> tuple[Any, pa.BinaryArray]:
+def merged_entries(pieces: Sequence[SourceRecords]) -> tuple[Any, pa.BinaryArray]:
     """The keys of a file group after merging, sorted and distinct, and their values in this project's schema.
 
     Args:
@@ -187,7 +201,7 @@ def merged_entries(pieces: Sequence[Piece]) -> tuple[Any, pa.BinaryArray]:
     return keys.take(order), values.take(order)
 
 
-def _values(piece: Piece, values: Any) -> Any:
+def _values(piece: SourceRecords, values: Any) -> Any:
     """Values in this project's schema; each distinct one is encoded again where its own schema has another shape."""
     if _is_ours(piece.schema) or not len(values):
         return values

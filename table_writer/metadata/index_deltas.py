@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.errors import CorruptFileError, MissingFileError, RecordError, RecordIndexError, TransactionError
-from table_format.metadata_table.record_index_entries import CHANGES_SCHEMA, refuse_long_keys
 from table_format.metadata_table.record_index_layout import GLOBAL, IndexLayout
 from table_format.storage import Storage
+from table_writer.encoding.record_index_entries import CHANGES_SCHEMA, refuse_long_keys
 from table_writer.timeline.markers import scratch_folder
 
 _ROWS_AT_ONCE = 4_000_000
@@ -80,19 +81,33 @@ def write_delta(storage: Storage, folder: str, name: str, layout: IndexLayout, c
     return DeltaFile(path, sum(rows for _, rows, _ in groups), tuple(groups))
 
 
-def read_deltas(storage: Storage, files: Iterable[DeltaFile], group: int) -> pa.Table:
+def read_deltas(storage: Storage, files: Iterable[DeltaFile], group: int, *, encoded: bool = False) -> pa.Table:
     """The changes of one file group in some delta files, in the files' order; schema `CHANGES_SCHEMA`.
+
+    Args:
+        storage: of the table.
+        files: the delta files.
+        group: ordinal of the file group.
+        encoded: give partitions and file ids as dictionaries, which take a tenth of the memory.
 
     Raises:
         TransactionError: a delta file is missing: another writer rolled the write back.
         CorruptFileError: a delta file is broken.
     """
-    tables = [CHANGES_SCHEMA.empty_table()]
+    tables = [_encoded(CHANGES_SCHEMA.empty_table()) if encoded else CHANGES_SCHEMA.empty_table()]
     for file in files:
         batches = [where for number, _, where in file.groups if number == group]
         if batches:
-            tables.append(_read(storage, file.path, batches))
-    return pa.concat_tables(tables)
+            changes = _read(storage, file.path, batches)
+            tables.append(_encoded(changes) if encoded else changes)
+    return pa.concat_tables(tables).unify_dictionaries()
+
+
+def _encoded(changes: pa.Table) -> pa.Table:
+    for number, name in enumerate(CHANGES_SCHEMA.names):
+        if name in ("partition", "file_id"):
+            changes = changes.set_column(number, name, changes[name].dictionary_encode())
+    return changes
 
 
 def changed_groups(files: Iterable[DeltaFile]) -> dict[int, int]:
@@ -115,14 +130,19 @@ class DeltaCollector:
         storage: of the table.
         folder: see `delta_folder`.
         name: of the files, unique to the attempt of a task.
-        layout: of the record index; None where the table has none, and nothing is collected.
+        layout: of the record index; None if the table has none, and nothing is collected.
+        most: bytes of changes that are held before they are written; None if their number alone bounds them.
     """
 
-    def __init__(self, storage: Storage, folder: str, name: str, layout: IndexLayout | None) -> None:
+    def __init__(
+        self, storage: Storage, folder: str, name: str, layout: IndexLayout | None, most: int | None = None
+    ) -> None:
         self._storage = storage
         self._folder = folder
         self._name = name
         self._layout = layout
+        self._most = most
+        self._size = 0
         self._tables: list[pa.Table] = []
         self._rows = 0
         self._written: list[DeltaFile] = []
@@ -143,11 +163,12 @@ class DeltaCollector:
                 ]
                 self._tables.append(pa.Table.from_arrays(columns, schema=CHANGES_SCHEMA))
                 self._rows += count
-                if self._rows >= _MOST_ROWS:
+                self._size += self._tables[-1].nbytes
+                if self._rows >= _MOST_ROWS or (self._most is not None and self._size >= self._most):
                     self._flush()
 
     def write(self) -> tuple[DeltaFile, ...]:
-        """Write what is left, and tell all delta files; none when no key was added."""
+        """Write the remaining keys; returns all delta files, none if no key was added."""
         if self._tables:
             self._flush()
         return tuple(self._written)
@@ -159,7 +180,7 @@ class DeltaCollector:
         delta = write_delta(self._storage, self._folder, name, self._layout, pa.concat_tables(self._tables))
         if delta is not None:
             self._written.append(delta)
-        self._tables, self._rows = [], 0
+        self._tables, self._rows, self._size = [], 0, 0
 
 
 def _check(changes: pa.Table) -> None:
@@ -212,7 +233,7 @@ def _read(storage: Storage, path: str, batches: Sequence[int]) -> pa.Table:
             selected = [reader.get_batch(number) for number in batches]
     except MissingFileError as error:
         raise TransactionError(
-            f"{path}: the changes of the record index are gone: another writer took this one for dead and rolled it "
+            f"{path}: the changes of the record index are gone: another writer considered this one dead and rolled it "
             "back. Nothing was written, try again; where several writers work at a time, each needs "
             "hoodie.write.concurrency.mode=optimistic_concurrency_control"
         ) from error

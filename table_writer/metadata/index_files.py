@@ -11,24 +11,24 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from table_format.actions.commit import WriteStat
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.config.properties import ensure_partition_metadata
 from table_format.errors import ConflictError, RecordIndexError
-from table_format.hfile.writer import write_hfile
 from table_format.instant import Action, instant_epoch_ms
 from table_format.keys.key_order import sorted_order
-from table_format.log.blocks import write_hfile_block
-from table_format.log.deletes import write_empty_block, write_key_delete_block
-from table_format.mapping import Mapper, in_threads
 from table_format.metadata_table import layout
 from table_format.metadata_table import layout as names
-from table_format.metadata_table.record_index_entries import encode_locations
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout, file_id
-from table_format.metadata_table.records import SCHEMA_JSON
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_writer.encoding.hfile import write_hfile
+from table_writer.encoding.log_blocks import write_empty_block, write_hfile_block, write_key_delete_block
+from table_writer.encoding.metadata_records import SCHEMA_JSON
+from table_writer.encoding.record_index_entries import CHANGES_SCHEMA, encode_locations
+from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata import instants
 from table_writer.metadata.index_deltas import DeltaFile, changed_groups, read_deltas
 from table_writer.metadata.index_options import IndexOptions
@@ -87,7 +87,7 @@ def append_changes(
         options: `hoodie.hfile.compression.algorithm` is `GZ` or `NONE`.
 
     Raises:
-        ConflictError: the index was built anew since the write began.
+        ConflictError: the index was rebuilt since the write began.
         TransactionError: a delta file is missing.
     """
     storage = client.storage
@@ -126,7 +126,7 @@ def _write(work: tuple[_Task, str]) -> tuple[int, int]:
 
 
 def _prepare(task: _Task) -> tuple[str, int, int]:
-    """Path, size and number of records of a log file that is to be moved into place."""
+    """Path, size and number of records of a log file to be moved into place."""
     data, count = _content(task)
     path = f"{scratch_folder(task.instant)}/record_index_logs/{task.group}-{uuid.uuid4().hex}"
     task.storage.create(path, data)
@@ -134,7 +134,7 @@ def _prepare(task: _Task) -> tuple[str, int, int]:
 
 
 def _content(task: _Task) -> tuple[bytes, int]:
-    changes = read_deltas(task.storage, task.files, task.group)
+    changes = read_deltas(task.storage, task.files, task.group, encoded=True)
     return write_log_content(changes, task.instant, task.instant_ms, task.codec)
 
 
@@ -190,7 +190,7 @@ def write_log_content(changes: pa.Table, instant: str, instant_ms: int, codec: s
     A key that is both put and deleted is put, as in a move between partitions.
 
     Args:
-        changes: of one file group, schema `CHANGES_SCHEMA`, at least one.
+        changes: of one file group, as of `read_deltas`, at least one.
         instant: the write's.
         instant_ms: the same in milliseconds since the epoch.
         codec: of the HFile.
@@ -198,7 +198,8 @@ def write_log_content(changes: pa.Table, instant: str, instant_ms: int, codec: s
     Returns:
         The file's content, and the number of records in it, deleted ones included.
     """
-    puts = _sorted_once(changes.filter(pc.invert(changes["deleted"])))
+    deleted = pc.any(changes["deleted"]).as_py()
+    puts = _sorted_once(changes.filter(pc.invert(changes["deleted"])) if deleted else changes)
     gone: Any = pc.unique(one_chunk(changes.filter(changes["deleted"])["key"]))
     if len(gone) and puts.num_rows:
         gone = gone.filter(pc.invert(pc.is_in(gone, value_set=one_chunk(puts["key"]))))
@@ -221,6 +222,7 @@ def _sorted_once(puts: pa.Table) -> pa.Table:
     in_order = keys.take(order)
     if len(keys) < 2 or pc.all(pc.less(in_order[:-1], in_order[1:])).as_py():
         return puts.take(order)
+    puts = puts.cast(CHANGES_SCHEMA)
     order = pc.sort_indices(
         puts.append_column("binary", keys), [(name, "ascending") for name in ("binary", "partition", "file_id")]
     )

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from table_format.config.option_values import alias, choice, flag, number, whole_number
 from table_format.errors import OptionError
-from table_format.hfile.writer import write_hfile
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.record_index_layout import (
     GLOBAL,
@@ -23,7 +22,8 @@ from table_format.metadata_table.record_index_layout import (
     sharding,
 )
 from table_format.metadata_table.record_index_shard import BLOOM_KEY
-from table_format.metadata_table.records import SCHEMA_JSON
+from table_writer.encoding.hfile import write_hfile
+from table_writer.encoding.metadata_records import SCHEMA_JSON
 
 CODEC_KEY: Final = "hoodie.hfile.compression.algorithm"
 
@@ -127,7 +127,7 @@ class IndexOptions:
         entries_per_group: entries of a full file group.
         growth: expected growth, as a multiple of the entries.
         files: how base files are written.
-        grows_by_groups: whether resizing adds file groups beside the old ones, rather than spreading entries anew.
+        grows_by_groups: whether resizing adds file groups beside the old ones, rather than redistributing entries.
     """
 
     scope: str | None = None

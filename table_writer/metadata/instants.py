@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from table_format.actions.commit import CommitMetadata, WriteStat
 from table_format.errors import AlreadyExistsError
 from table_format.instant import Action, Instant, State
-from table_format.log.blocks import write_hfile_block
 from table_format.metadata_table import layout
-from table_format.metadata_table.records import PLAIN_SCHEMA_JSON, SCHEMA_JSON
 from table_format.storage import Storage
 from table_format.timeline.timeline import Timeline, load_timeline
+from table_writer.encoding.log_blocks import write_hfile_block
+from table_writer.encoding.metadata_records import PLAIN_SCHEMA_JSON, SCHEMA_JSON
 
 
 def load_metadata_timeline(storage: Storage) -> Timeline:

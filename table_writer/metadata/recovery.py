@@ -10,10 +10,11 @@ import contextlib
 from table_format.actions.rollback import RollbackMetadata, RollbackPartition, RollbackPlan
 from table_format.errors import AlreadyExistsError
 from table_format.instant import Action
-from table_format.log.blocks import read_log_blocks, write_rollback_block
+from table_format.log.blocks import read_log_blocks
 from table_format.metadata_table import layout
 from table_format.storage import Storage
 from table_format.timeline.timeline import Timeline
+from table_writer.encoding.log_blocks import write_rollback_block
 from table_writer.metadata import instants
 
 
@@ -38,13 +39,17 @@ def rollback_in_metadata_table(storage: Storage, failed: str, rollback: str) -> 
     return True
 
 
-def recover(storage: Storage, instant: str) -> None:
+def recover(storage: Storage, instant: str) -> Timeline:
     """Roll back whatever is pending in the metadata table, before an instant is written there.
 
     Callers hold the table's lock, so whatever is pending is a dead writer's. An earlier attempt of `instant` itself is
     rolled back, too, even when the metadata table completed it.
+
+    Returns:
+        The metadata table's timeline after that.
     """
     timeline = instants.load_metadata_timeline(storage)
+    changed = bool(timeline.pending)
     _sweep_markers(storage, timeline)
     for pending in timeline.pending:
         if pending.action == Action.ROLLBACK:
@@ -62,7 +67,9 @@ def recover(storage: Storage, instant: str) -> None:
             _roll_back(storage, dead.time, _free_time(timeline, f"{instant[:17]}{layout.ROLLBACK_SUFFIX}"))
             timeline = instants.load_metadata_timeline(storage)
     if any(done.time == instant and done.action == Action.DELTACOMMIT for done in timeline.completed):
+        changed = True
         _roll_back(storage, instant, _free_time(timeline, f"{instant[:17]}{layout.ROLLBACK_SUFFIX}"))
+    return instants.load_metadata_timeline(storage) if changed else timeline
 
 
 def _sweep_markers(storage: Storage, timeline: Timeline) -> None:

@@ -15,12 +15,21 @@ from table_format.config.index_definitions import forget_indexes
 from table_format.config.table_config import update_table_config
 from table_format.errors import CorruptFileError, RecordIndexError, SchemaError, TransactionError
 from table_format.instant import Action
-from table_format.mapping import in_threads
 from table_format.meta_columns import META_COLUMNS
-from table_format.metadata_table import layout, records
+from table_format.metadata_table import layout
 from table_format.metadata_table.record_index_layout import LAYOUT_KEY, PARTITION, IndexLayout, define_layout
 from table_format.slices.file_slices import FILES_SCHEMA
 from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
+from table_writer.encoding.metadata_records import (
+    NO_FILES,
+    Records,
+    column_stats_records,
+    concatenated,
+    deleted_column_stats_records,
+    files_records,
+)
+from table_writer.execution.executor import in_threads
 from table_writer.metadata import instants, recovery
 from table_writer.metadata.compaction import clean_metadata_table, compact_metadata_table
 from table_writer.metadata.index_files import UNCHANGED, IndexChanges, append_changes
@@ -40,6 +49,7 @@ def update_metadata_table(
     deleted_partitions: Sequence[str] = (),
     index_changes: IndexChanges | None = None,
     options: Mapping[str, str] | None = None,
+    timeline: Timeline | None = None,
 ) -> None:
     """Record an instant of the data table, if it has a metadata table.
 
@@ -52,12 +62,13 @@ def update_metadata_table(
         instant: the data table's instant, any action but a savepoint.
         files_added: columns `partition`, `file_name`, `size` (bytes).
         files_deleted: columns `partition`, `file_name`.
-        column_stats: schema `stats.STATS_SCHEMA`, of files added; dropped when the table has no such index.
+        column_stats: of `STATISTICS_SCHEMA`, of files added; dropped when the table has no such index.
         new_partitions: partition paths without files added.
         deleted_partitions: partition paths that were deleted.
-        index_changes: what the instant changes in the record index; None where that is not known, which takes the
+        index_changes: what the instant changes in the record index; None if that is not known, which takes the
             index out of use.
         options: see `compact_metadata_table` and `index_files.append_changes`.
+        timeline: the data table's, loaded under the lock; None loads it where it is needed.
 
     Raises:
         RecordIndexError: the record index is out of date.
@@ -67,19 +78,19 @@ def update_metadata_table(
     listed = ready_partitions(client, record_index=index_changes is not None)
     if layout.FILES not in listed:
         return
-    recovery.recover(storage, instant)
+    own = recovery.recover(storage, instant)
     mapper = index_changes.mapper if index_changes is not None else in_threads
-    if compact_metadata_table(client, options, mapper) is not None:
+    if compact_metadata_table(client, options, mapper, data=timeline, metadata=own) is not None:
         clean_metadata_table(client)
-    added = records.NO_FILES if files_added is None else files_added
-    deleted = records.NO_FILES if files_deleted is None else files_deleted
+    added = NO_FILES if files_added is None else files_added
+    deleted = NO_FILES if files_deleted is None else files_deleted
     content = {
-        layout.FILES: records.files_records(added, deleted, new_partitions, deleted_partitions),
+        layout.FILES: files_records(added, deleted, new_partitions, deleted_partitions),
     }
     if layout.COLUMN_STATS in listed:
-        gone = records.deleted_column_stats_records(deleted, _indexed_columns(client) if deleted.num_rows else ())
-        known = records.Records.empty() if column_stats is None else records.column_stats_records(column_stats)
-        content[layout.COLUMN_STATS] = records.concatenated(gone, known)
+        gone = deleted_column_stats_records(deleted, _indexed_columns(client) if deleted.num_rows else ())
+        known = Records.empty() if column_stats is None else column_stats_records(column_stats)
+        content[layout.COLUMN_STATS] = concatenated(gone, known)
     instants.start(storage, instant, Action.DELTACOMMIT)
     written = []
     for partition, partition_records in content.items():
@@ -145,8 +156,8 @@ def ready_partitions(client: TableClient, *, record_index: bool = False) -> tupl
         _LOG.warning("%s: the metadata table is listed but missing; it is taken out of use", client.storage.uri)
         drop_metadata_table(client)
         return ()
-    kept = [name for name in layout.MAINTAINED if record_index or name != layout.RECORD_INDEX]
-    stale = [name for name in listed if name not in kept]
+    maintained = [name for name in layout.MAINTAINED if record_index or name != layout.RECORD_INDEX]
+    stale = [name for name in listed if name not in maintained]
     if not record_index and has_private_index(client):
         stale.append(layout.RECORD_INDEX)
     if stale:
@@ -243,6 +254,7 @@ def record_commit(
     *,
     index_changes: IndexChanges | None,
     options: Mapping[str, str],
+    timeline: Timeline,
 ) -> None:
     """Add the files of a commit. File groups that it replaced stay until cleaning deletes them.
 
@@ -259,6 +271,7 @@ def record_commit(
         new_partitions=sorted({stat.partition_path for stat in stats}),
         index_changes=index_changes,
         options=options,
+        timeline=timeline,
     )
 
 

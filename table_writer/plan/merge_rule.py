@@ -1,7 +1,7 @@
 """The merge rule of a write: what the table records, else what the job's options make Apache's writer do.
 
 Copy-on-write tables of Apache 0.15 record no rule: the payload class of each job decides, and without one the later
-write wins. 1.x orders the same table by event time. So a job must say the rule once; then the table keeps it.
+write wins. 1.x orders the same table by event time. So one job has to give the rule; the table then records it.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ PAYLOADS: Final = {
     EVENT_TIME: f"{_PACKAGE}DefaultHoodieRecordPayload",
 }
 _KNOWN: Final = ("OverwriteWithLatestAvroPayload", "DefaultHoodieRecordPayload", "EventTimeAvroPayload")
-# Spark's merger goes by the ordering field whatever the payload class; Avro's leaves it to that class.
+# Spark's merger compares the ordering field whatever the payload class; Avro's leaves it to that class.
 _SPARK_MERGERS: Final = ("HoodieSparkRecordMerger", "DefaultSparkRecordMerger")
 _MERGERS: Final = (*_SPARK_MERGERS, "HoodieAvroRecordMerger")
 _MERGING: Final = (Operation.UPSERT, Operation.INSERT)
-#: Where Apache 0.15 looks for the ordering value if nobody names a field.
+#: Where Apache 0.15 looks for the ordering value if no field is named.
 _OLD_ORDERING: Final = "ts"
 
 
 def given_merge_mode(options: WriteOptions) -> str | None:
-    """The merge rule that a job gives, by record merger, payload class or mode; None where it gives none.
+    """The merge rule that a job gives, by record merger, payload class or mode; None if it gives none.
 
     Raises:
         OptionError: a class that is not supported, or one that contradicts the mode.
@@ -78,7 +78,7 @@ def adopted_rule(options: WriteOptions, config: TableConfig, operation: Operatio
         operation: of the write; some merge nothing, and need no rule.
 
     Raises:
-        OptionError: neither the table nor the job tells how versions of a record are merged, or by which field.
+        OptionError: neither the table nor the job says how versions of a record are merged, or by which field.
     """
     if config.recorded_merge_mode is not None:
         return {}
@@ -115,7 +115,7 @@ def ordering_properties(ordering: tuple[str, ...]) -> dict[str, str]:
 
 
 def check_merge_rule(options: WriteOptions, config: TableConfig) -> None:
-    """Refuse tables whose merge rule is not supported, or contradicts itself; warn of a field that nobody orders by.
+    """Refuse tables whose merge rule is not supported, or contradicts itself; warn of ignored ordering options.
 
     Raises:
         UnsupportedTableError: the rule.
@@ -128,20 +128,20 @@ def check_merge_rule(options: WriteOptions, config: TableConfig) -> None:
     if config.payload_class and merge_mode_of_payload(config.payload_class) != config.merge_mode:
         raise UnsupportedTableError(
             f"hoodie.properties contradicts itself: hoodie.record.merge.mode={config.merge_mode}, but "
-            f"hoodie.compaction.payload.class={config.payload_class}; take the wrong one out"
+            f"hoodie.compaction.payload.class={config.payload_class}; remove the wrong one"
         )
     field = options.text(registry.PAYLOAD_ORDERING)
     if field is not None and config.ordering_fields and field not in config.ordering_fields:
         ordering = ",".join(config.ordering_fields)
         warn_user(
-            f"{registry.PAYLOAD_ORDERING.key}={field!r} is passed over, as by Apache's writers: versions of a record "
+            f"{registry.PAYLOAD_ORDERING.key}={field!r} is ignored, as by Apache's writers: versions of a record "
             f"are ordered by {ordering}",
             OptionWarning,
         )
 
 
 def _rule_of_classes(options: WriteOptions) -> tuple[str, str, str | None]:
-    """The option that names a class which decides, its text, and the rule; None where none does."""
+    """The option that names a class which decides, its text, and the rule; None if none does."""
     merger = options.text(registry.RECORD_MERGER)
     if merger is not None:
         names = [name.rsplit(".", 1)[-1] for name in options.names(registry.RECORD_MERGER)]
@@ -158,7 +158,7 @@ def _rule_of_classes(options: WriteOptions) -> tuple[str, str, str | None]:
 
 
 def _class_to_store(options: WriteOptions, mode: str) -> str:
-    """The class by which the table records a rule: the job's own, where it is of that rule."""
+    """The class by which the table records a rule: the job's own if it has that rule."""
     payload = options.text(registry.PAYLOAD)
     if payload is not None and merge_mode_of_payload(payload) == mode != CUSTOM:
         return payload if "." in payload else f"{_PACKAGE}{payload}"

@@ -1,4 +1,4 @@
-"""The write operations and what tells them apart."""
+"""The write operations and how they differ."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Operation(Enum):
     BULK_INSERT = "bulk_insert"
     """Rows are added as they are, duplicates too."""
     DELETE = "delete"
-    """The rows' keys go; their other columns are not looked at."""
+    """Records with the rows' keys are deleted; other columns are ignored."""
     INSERT_OVERWRITE = "insert_overwrite"
     """The partitions that the rows fall into are replaced by them."""
     INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
     """All partitions are replaced."""
     DELETE_PARTITION = "delete_partition"
-    """Whole partitions go."""
+    """Whole partitions are deleted."""
 
     @property
     def commit_name(self) -> str:
@@ -42,7 +42,7 @@ class Operation(Enum):
 
 
 class Duplicates(Enum):
-    """What becomes of a new row whose key is in the table already."""
+    """What happens to a new row whose key is in the table already."""
 
     MERGE = "merge"
     ADD = "add"
@@ -54,8 +54,8 @@ class SortMode(Enum):
     """How a bulk insert without buckets lays rows out in files; Apache's `hoodie.bulkinsert.sort.mode`."""
 
     NONE = "NONE"
-    """Each of the DataFrame's partitions has files of its own, with the rows in the order in which they come."""
+    """Each partition of the DataFrame is written to its own files, in the order of its rows."""
     GLOBAL_SORT = "GLOBAL_SORT"
     """Files follow each other by partition and record key; this needs a shuffle."""
     PARTITION_SORT = "PARTITION_SORT"
-    """Each of the DataFrame's partitions has files of its own, which follow each other by partition and record key."""
+    """Each partition of the DataFrame is written to its own files, sorted by partition and record key."""

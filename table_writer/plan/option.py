@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """What the text of an option must be."""
+    """What values an option takes."""
 
     TEXT = "text"
     NUMBER = "whole number, 1 or more"
@@ -18,7 +18,7 @@ class Kind(Enum):
 
 
 class Origin(Enum):
-    """Whose key it is."""
+    """Who defined a key."""
 
     APACHE = "Apache Hudi"
     OURS = "hudi-catalog"
@@ -30,12 +30,12 @@ class Option:
 
     Attributes:
         key: its name.
-        kind: what its text must be.
-        default: used when nobody gives it; None for none.
+        kind: what values it takes.
+        default: used if the option is not set; None for none.
         meaning: one or two sentences for the reference.
-        origin: whose key it is.
+        origin: who defined the key.
         aliases: other keys that mean the same, such as RFC-29's names and the names of `hoodie.properties`.
-        choices: for `Kind.CHOICE`; upper and lower case are one.
+        choices: for `Kind.CHOICE`; not case-sensitive.
     """
 
     key: str

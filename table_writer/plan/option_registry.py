@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from table_writer.plan.executor_options import EXECUTOR_OPTIONS
 from table_writer.plan.option import Kind, Option, Origin
 
 TABLE_NAME: Final = Option(
@@ -134,7 +135,7 @@ PAYLOAD_ORDERING: Final = Option(
     "hoodie.payload.ordering.field",
     Kind.TEXT,
     None,
-    "Passed over, as by Apache's writers, with a warning. Where no field is named, `ts` confirms 0.15's default.",
+    "Ignored with a warning, as by Apache's writers. Where no field is named, `ts` confirms 0.15's default.",
 )
 INDEX_TYPE: Final = Option(
     "hoodie.index.type",
@@ -168,7 +169,7 @@ RECORD_SIZE: Final = Option(
     "hoodie.copyonwrite.record.size.estimate",
     Kind.NUMBER,
     None,
-    "Bytes of a record in a file, for a table whose commits do not tell. Unset, some rows of the batch tell.",
+    "Bytes per record in a file, where the table's commits do not show it. Unset: measured on some rows of the batch.",
 )
 AUTO_SPLIT: Final = Option(
     "hoodie.copyonwrite.insert.auto.split",
@@ -317,14 +318,14 @@ DYNAMIC_LOOKUP: Final = Option(
     "hoodie.catalog.record.index.dynamic.lookup",
     Kind.FLAG,
     "true",
-    "Files of the record index are read whole, or only where a key can be, by how much of them is needed.",
+    "Read a file of the record index whole, or only the blocks that may hold the keys, whichever is cheaper.",
     Origin.OURS,
 )
 LOOKUP: Final = Option(
     "hoodie.catalog.record.index.lookup",
     Kind.CHOICE,
     "seek",
-    "How they are read where that is not chosen for each.",
+    "How files of the record index are read without hoodie.catalog.record.index.dynamic.lookup.",
     Origin.OURS,
     choices=("scan", "seek"),
 )
@@ -332,7 +333,7 @@ LOOKUP_BLOOM: Final = Option(
     "hoodie.metadata.bloom.filter.enable",
     Kind.FLAG,
     "false",
-    "Files of the record index get bloom filters, and those that are there are asked before many blocks are read for "
+    "Files of the record index get bloom filters, and existing filters are checked before many blocks are read for "
     "few keys.",
     Origin.APACHE,
 )
@@ -340,7 +341,7 @@ PARALLELISM: Final = Option(
     "hoodie.catalog.write.tasks",
     Kind.NUMBER,
     None,
-    "Writing tasks. Unset: one a bucket or file group, for partitioned tables at least two a core.",
+    "Writing tasks, at most; Spark joins small ones. Unset: one per bucket or file group, two per core if partitioned.",
     Origin.OURS,
 )
 SURGERY: Final = Option(
@@ -363,8 +364,8 @@ SURGERY_LOOSE: Final = Option(
     "hoodie.catalog.write.surgery.max.loose.percent",
     Kind.NUMBER,
     "25",
-    "Surgery under `auto`: share of a file's rows that may lie in row groups whose keys lie among those of row groups "
-    "before them.",
+    "Surgery under `auto`: share of a file's rows that may lie in row groups whose key ranges overlap those of row "
+    "groups before them.",
     Origin.OURS,
 )
 SURGERY_SMALL: Final = Option(
@@ -378,7 +379,7 @@ SURGERY_MIN_FILE: Final = Option(
     "hoodie.catalog.write.surgery.min.file.size",
     Kind.NUMBER,
     str(512 << 10),
-    "Surgery under `auto`: bytes below which a file is written anew.",
+    "Surgery under `auto`: files of fewer bytes are rewritten whole.",
     Origin.OURS,
 )
 PARTIAL_COLUMNS: Final = Option(
@@ -392,39 +393,8 @@ RETRIES: Final = Option(
     "hoodie.catalog.write.retries",
     Kind.COUNT,
     "3",
-    "How often a write that another one got ahead of is done again on the table's new state; then it is a "
-    "`ConflictError`. Each time its rows are read anew: a DataFrame is computed again.",
-    Origin.OURS,
-)
-
-THREADS: Final = Option(
-    "hoodie.catalog.executor.threads",
-    Kind.NUMBER,
-    None,
-    "Tasks at a time of a write without Spark. Unset: one a core.",
-    Origin.OURS,
-)
-PROCESSES: Final = Option(
-    "hoodie.catalog.executor.processes",
-    Kind.COUNT,
-    "0",
-    "Processes for the tasks that write files, without Spark; 0 runs them in threads. Processes are started for each "
-    "write and import the program's main module.",
-    Origin.OURS,
-)
-MEMORY: Final = Option(
-    "hoodie.catalog.executor.memory",
-    Kind.NUMBER,
-    None,
-    "Bytes of Arrow data that a write without Spark holds, about; rows beyond it wait in temporary files. At least 16 "
-    "MiB. Unset: a quarter of the machine's memory.",
-    Origin.OURS,
-)
-TEMPORARY_FOLDER: Final = Option(
-    "hoodie.catalog.executor.folder",
-    Kind.TEXT,
-    None,
-    "A folder for the temporary files of writes without Spark. Unset: the system's own.",
+    "How often a write that lost a conflict is tried again on the table's new state, before it fails with a "
+    "`ConflictError`. Each time its rows are read again: a DataFrame is computed again.",
     Origin.OURS,
 )
 
@@ -485,9 +455,6 @@ REGISTRY: Final = (
     SURGERY_MIN_FILE,
     PARTIAL_COLUMNS,
     RETRIES,
-    THREADS,
-    PROCESSES,
-    MEMORY,
-    TEMPORARY_FOLDER,
+    *EXECUTOR_OPTIONS,
 )
 """All of them, in the order of the reference."""

@@ -1,4 +1,4 @@
-"""The options of one write, read out of the texts that a job gives."""
+"""The options of one write, parsed from a job's settings."""
 
 from __future__ import annotations
 
@@ -16,52 +16,52 @@ class WriteOptions:
     """Options by key, as texts; values are checked when the object is made.
 
     Attributes:
-        texts: what was given, each registered option under its own key rather than an alias.
+        texts: the values that are set, each registered option under its own key rather than an alias.
     """
 
     texts: Mapping[str, str]
 
     @classmethod
-    def of_user(cls, given: Mapping[str, object] | None, others: WriteOptions | None = None) -> WriteOptions:
-        """Read the options that a user gives to a call, and say what is wrong with their keys; see `of`.
+    def of_user(cls, values: Mapping[str, object] | None, others: WriteOptions | None = None) -> WriteOptions:
+        """Read the options of a user's call, and check their keys; see `of`.
 
         Args:
-            given: to this call; None for none.
-            others: that hold for the call as well; those given come before them.
+            values: by key; None for none.
+            others: further options of the call; `values` override them.
 
         Raises:
-            ArgumentError: a key that is no text.
-            OptionError: a value that its option does not take, or a key that cannot be passed over.
+            ArgumentError: a key that is not a text.
+            OptionError: a value that its option does not take, or a key that cannot be ignored.
         """
-        if given is not None and (not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given)):
-            raise ArgumentError(f"options are a dict from keys to values, not {given!r}")
-        options = cls.of(given or {})
+        if values is not None and (not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values)):
+            raise ArgumentError(f"options are a dict from keys to values, not {values!r}")
+        options = cls.of(values or {})
         check_writer_options(options.texts, None if others is None else others.texts)
-        return options if others is None else others.with_values(given or {})
+        return options if others is None else others.with_values(values or {})
 
     @classmethod
-    def of(cls, given: Mapping[str, object]) -> WriteOptions:
-        """Read options as users and Spark jobs write them: Python booleans and numbers are taken too.
+    def of(cls, values: Mapping[str, object]) -> WriteOptions:
+        """Read options as users and Spark jobs write them: Python booleans and numbers are accepted too.
 
         Raises:
-            OptionError: a value that its option does not take, or two keys of one meaning that disagree.
+            OptionError: a value that its option does not take, or two aliases that disagree.
         """
-        texts = {key: _text(value) for key, value in given.items() if value is not None}
+        texts = {key: _text(value) for key, value in values.items() if value is not None}
         for option in registry.REGISTRY:
-            found = {key: texts[key] for key in (option.key, *option.aliases) if key in texts}
-            if not found:
+            spellings = {key: texts[key] for key in (option.key, *option.aliases) if key in texts}
+            if not spellings:
                 continue
-            if len(set(found.values())) > 1:
-                both = " but ".join(f"{key}={value!r}" for key, value in found.items())
+            if len(set(spellings.values())) > 1:
+                both = " but ".join(f"{key}={value!r}" for key, value in spellings.items())
                 raise OptionError(f"{both}: they mean the same; give one")
-            text = next(iter(found.values()))
+            text = next(iter(spellings.values()))
             for alias in option.aliases:
                 texts.pop(alias, None)
-            texts[option.key] = _checked(option, text, next(iter(found)))
+            texts[option.key] = _checked(option, text, next(iter(spellings)))
         return cls(texts)
 
-    def given(self, option: Option) -> bool:
-        """Whether the job gave the option itself."""
+    def is_set(self, option: Option) -> bool:
+        """Whether the job sets the option itself."""
         return option.key in self.texts
 
     def text(self, option: Option) -> str | None:
@@ -87,7 +87,7 @@ class WriteOptions:
         return "drop" if policy == "none" and self.flag(registry.DROP_DUPLICATES) else policy
 
     def with_values(self, changes: Mapping[str, object]) -> WriteOptions:
-        """These options with some replaced; None takes one away."""
+        """These options with some values replaced; None removes one."""
         merged: dict[str, object] = {key: text for key, text in self.texts.items() if key not in changes}
         return WriteOptions.of(merged | dict(changes))
 

@@ -1,4 +1,4 @@
-"""How long names and paths may be, and partition paths that are longer."""
+"""Limits on the length of names and paths, and refusal of longer partition paths."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyarrow import compute
+import pyarrow.compute as pc
 
 from table_format.errors import RecordError
 from table_format.metadata_table.record_index_layout import family_partition
 from table_format.storage import Storage
-
-pc: Any = compute  # the stubs lag behind the functions
 
 _OBJECT_KEY: Final = 1024
 """Bytes of an object's key in S3 and Google Cloud Storage."""
@@ -27,7 +25,7 @@ _SHOWN: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class PathLimits:
-    """What the place of a table takes.
+    """The limits of a table's storage.
 
     Attributes:
         name: bytes of the name of a file or folder; None for no limit.
@@ -39,17 +37,17 @@ class PathLimits:
 
     @classmethod
     def of(cls, storage: Storage) -> PathLimits | None:
-        """The limits of a table's place; None where nobody tells them, such as in HDFS, whose NameNode has options."""
+        """The limits of a table's storage; None if unknown, as for HDFS, whose limits are options of its NameNode."""
         base = len(os.fsencode(storage.base)) + _AROUND
         if storage.is_local:
             try:
-                # the longest path ends with a zero byte
+                # the limit includes the zero byte at the end
                 name, path = os.pathconf(storage.base, "PC_NAME_MAX"), os.pathconf(storage.base, "PC_PATH_MAX") - 1
-            except (AttributeError, OSError, ValueError):  # no POSIX system, or it does not say
+            except (AttributeError, OSError, ValueError):  # not a POSIX system, or it has no such limit
                 return None
             return cls(name, path - base) if name > 0 and path > 0 else None
         if storage.filesystem.type_name in ("s3", "gcs"):
-            # the bucket's name is no part of the key
+            # the bucket's name is not part of the key
             return cls(None, _OBJECT_KEY - base + len(storage.base.split("/", 1)[0]) + 1)
         return None
 
@@ -67,7 +65,7 @@ class PathLimits:
         for partition in partitions.filter(pc.greater(lengths, least)).to_pylist():
             size = len(partition.encode())
             if size > self.path:
-                raise _too_long(partition, f"has {size} bytes, of which this place of the table takes {self.path}")
+                raise _too_long(partition, f"has {size} bytes, and the table's storage takes at most {self.path}")
             for name in partition.split("/"):
                 size = len(name.encode())
                 if self.name is not None and size > self.name:

@@ -1,10 +1,10 @@
-"""What the driver tells the workers: plain values that pickle."""
+"""The plans that the driver sends to workers: plain values that pickle."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -22,8 +22,8 @@ BUCKET_COLUMN = "_hudi_catalog_bucket"
 """Name under which rows carry their bucket, or the number of their file group, from the first stage to the second."""
 
 GONE_COLUMN = "_hudi_catalog_gone"
-"""Name of a column of booleans: true on rows that only delete their key in their file group, whatever its ordering
-values are there, such as the old place of a record that moves to another partition."""
+"""Name of a boolean column: true on rows that only delete their key in their file group, regardless of ordering values,
+such as the old location of a record that moves to another partition."""
 
 _CURRENT: dict[str, pa.DataType] = {
     "partition": pa.string(),
@@ -36,6 +36,48 @@ CURRENT_SCHEMA = pa.schema(_CURRENT)
 """Columns of the table of current base files."""
 
 
+@dataclass(frozen=True, slots=True)
+class CurrentFile:
+    """The newest base file of a file group.
+
+    Attributes:
+        file_id: of the group.
+        instant: that wrote it.
+        path: of the file.
+    """
+
+    file_id: str
+    instant: str
+    path: str
+
+
+class BaseFiles(Protocol):
+    """The newest base file of each file group that a write may merge rows into."""
+
+    def load(self, partitions: Iterable[str]) -> None:
+        """Look up the files of several partitions at once, before `find` is called for each."""
+
+    def find(self, partition: str, number: int) -> CurrentFile | None:
+        """The file of a partition's bucket, or of the file group with that number; None for a new group."""
+
+
+class ListedFiles:
+    """Base files from a table of `CURRENT_SCHEMA`."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._files: dict[tuple[str, int], CurrentFile] = {}
+        for row in table.to_pylist():
+            place = row.pop("partition"), row.pop("bucket")
+            self._files.setdefault(place, CurrentFile(**row))
+
+    def load(self, partitions: Iterable[str]) -> None:
+        """Do nothing, since all files are known."""
+
+    def find(self, partition: str, number: int) -> CurrentFile | None:
+        """The file of a group."""
+        return self._files.get((partition, number))
+
+
 @dataclass(frozen=True)
 class KeyPlan:
     """How keys, partitions and buckets come from rows.
@@ -45,7 +87,7 @@ class KeyPlan:
         hash_rule: generation of Apache's bucket hash.
         hash_fields: fields that decide the bucket; all key fields when empty.
         buckets: file groups per partition.
-        indexed: the keys go into a record index, which does not take them in any length.
+        indexed: the keys go into a record index, which limits their length.
     """
 
     spec: KeySpec
@@ -67,9 +109,9 @@ class SplitPlan:
     Attributes:
         keys: see `KeyPlan`.
         schema: user columns of the batch, in the types of the table, to which the rows are cast.
-        payload: names of the columns that go on to the second stage, besides the keys.
+        payload: names of the columns for the second stage, besides the keys.
         slots: how many there are.
-        flush_bytes: rows that a task collects before it splits them.
+        flush_bytes: bytes of rows that a task collects before it splits them.
         limits: of partition paths; None for none.
     """
 
@@ -90,29 +132,30 @@ class FilePlan:
         instant: of the write.
         schema: user columns of the table after the write.
         footer_schema: the Avro schema with meta columns, for the files.
-        current: base files as of the start of the write, of `CURRENT_SCHEMA`; empty where the write replaces them.
-        unique: keep one row a key of the batch.
-        duplicates: what becomes of rows whose key is in the file.
+        current: base files as of the start of the write; none where the write replaces them.
+        unique: keep one row per key of the batch.
+        duplicates: what happens to rows whose key is in the file.
         delete: the rows are keys to delete.
         ordering: ordering fields for the batch's rows against each other.
         event_time: the greater ordering value wins against the file's rows too.
         indexed: columns with statistics in the metadata table; None for no statistics.
         file_options: options of base files.
         footer_texts: further keys of their footers.
-        bucketed: the bucket column holds buckets, after which new file groups are named; else numbers of file groups,
-            those of new groups in no row of `current`.
-        partial: the batch's columns only are written; the others of records that are there keep their values.
-        index: the record index that the write keeps up to date; None when it keeps none.
-        index_folder: where the slots leave what they changed in it, relative to the storage.
-        as_they_come: the rows are in the order that files shall have; else they are sorted by key.
-        history: which columns the current files have, where the table's have ids; None where they go by names.
+        bucketed: the bucket column holds buckets, from which new file groups are named; else it holds numbers of file
+            groups, and new groups have numbers that are not in `current`.
+        partial: only the batch's columns are written; other columns of existing records keep their values.
+        index: layout of the record index to update; None for none.
+        index_folder: folder for the slots' changes to it, relative to the storage.
+        as_they_come: rows are written in the order in which they come; else sorted by key.
+        history: which columns the current files have, where the table's have ids; None if columns go by name.
+        key_fields: the columns that the record key is made of, in its order; empty where that is not known.
     """
 
     storage: Storage
     instant: str
     schema: pa.Schema
     footer_schema: str
-    current: pa.Table
+    current: BaseFiles
     unique: bool
     duplicates: Duplicates = Duplicates.MERGE
     delete: bool = False
@@ -127,6 +170,7 @@ class FilePlan:
     index_folder: str = ""
     as_they_come: bool = False
     history: SchemaHistory | None = None
+    key_fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""From write options to the properties of a new table, and options against the properties of one that is there."""
+"""The properties of a new table from write options, and checks of options against an existing table's properties."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _RECORD_INDEXES: Final = ("RECORD_INDEX", "RECORD_LEVEL_INDEX")
 def new_table_properties(options: WriteOptions, schema: pa.Schema | None) -> dict[str, str]:
     """Properties of a new table.
 
-    The key generator stands by its class and the merge rule by its payload class, the forms that releases 0.15 and 1.x
-    both take. The index, the bucket count and hash fields are extra keys, which Apache's writers keep and pass over.
+    The key generator is stored by its class and the merge rule by its payload class, which releases 0.15 and 1.x both
+    read. The index, the bucket count and hash fields are extra keys, which Apache's writers keep and ignore.
 
     Args:
         options: of the job.
@@ -85,21 +85,21 @@ def new_table_properties(options: WriteOptions, schema: pa.Schema | None) -> dic
         **_index_properties(options, keys),
         registry.COLUMN_STATS_LIST.key: options.text(registry.COLUMN_STATS_LIST),
     }
-    kept = {key: text for key, text in options.texts.items() if key.startswith(_KEPT_PREFIXES)}
-    return {key: text for key, text in properties.items() if text is not None} | kept
+    declared = {key: text for key, text in options.texts.items() if key.startswith(_KEPT_PREFIXES)}
+    return {key: text for key, text in properties.items() if text is not None} | declared
 
 
 def check_against_table(options: WriteOptions, config: TableConfig) -> None:
     """Refuse options that contradict the table, and tables that cannot be written.
 
     Raises:
-        OptionError: an option given differs from what the table has; both values are named.
+        OptionError: an option differs from the table's property; both values are named.
         UnsupportedTableError: the table's merge rule, key generator or files are not supported.
     """
-    for key, given, stored in _comparisons(options, config):
-        if given != stored:
+    for key, chosen, stored in _comparisons(options, config):
+        if chosen != stored:
             raise OptionError(
-                f"{key}={given!r}, but the table has {stored!r}: leave the option out, or write to another table"
+                f"{key}={chosen!r}, but the table has {stored!r}: leave the option out, or write to another table"
             )
     check_merge_rule(options, config)
     if not config.populate_meta_fields or config.drop_partition_columns:
@@ -115,19 +115,19 @@ def _refuse_absent(schema: pa.Schema, fields: Mapping[Option, Sequence[str]]) ->
                 known = [members.field(index).name for index in range(_member_count(members))]
                 if part not in known:
                     raise SchemaError(
-                        f"{option.key} names {name!r}, but the table is to have the columns {schema.names}"
+                        f"{option.key} names {name!r}, but the table's columns will be {schema.names}"
                         f"{did_you_mean(part, known)}"
                     )
                 members = members.field(part).type
 
 
 def _member_count(kind: Any) -> int:
-    """Of a schema or a struct type; other types have no members."""
+    """Number of fields of a schema or a struct type; 0 for other types."""
     return len(kind) if isinstance(kind, pa.Schema) else kind.num_fields if pa.types.is_struct(kind) else 0
 
 
 def index_type(options: WriteOptions, config: TableConfig) -> str:
-    """The index by which a write finds files: `BUCKET`, `RECORD_INDEX` or, of each partition, `RECORD_LEVEL_INDEX`.
+    """The index by which a write finds files: `BUCKET`, `RECORD_INDEX` or (one per partition) `RECORD_LEVEL_INDEX`.
 
     Raises:
         UnsupportedTableError: the table has another one.
@@ -142,22 +142,22 @@ def bucket_count(options: WriteOptions, config: TableConfig) -> int:
     """File groups per partition, as the table records it or, for Apache's tables, as the job gives it.
 
     Raises:
-        OptionError: neither says it.
+        OptionError: neither has it.
     """
     if config.bucket_count is not None:
         return config.bucket_count
-    if not options.given(registry.BUCKETS):
+    if not options.is_set(registry.BUCKETS):
         raise OptionError(
             f"this table does not record its bucket count, as Apache's do not: give {registry.BUCKETS.key} as the jobs "
-            f"that wrote it did (Apache's default is 256), or {registry.INDEX_TYPE.key}=RECORD_INDEX where its record "
-            "index is to be used"
+            f"that wrote it did (Apache's default is 256), or {registry.INDEX_TYPE.key}=RECORD_INDEX to use its record "
+            "index"
         )
     return int(options.texts[registry.BUCKETS.key])
 
 
 def lacks_bucket_count(options: WriteOptions, config: TableConfig) -> bool:
-    """Whether a table of ours with buckets has no count of them yet, which its first write then decides."""
-    if config.bucket_count is not None or options.given(registry.BUCKETS):
+    """Whether a table of ours with buckets has no bucket count yet, so that its first write decides it."""
+    if config.bucket_count is not None or options.is_set(registry.BUCKETS):
         return False
     return config.index_type is not None and _plain_index(config.index_type) == "BUCKET"
 
@@ -172,7 +172,7 @@ def _plain_index(name: str) -> str:
 
 
 def _index_properties(options: WriteOptions, keys: tuple[str, ...]) -> dict[str, str | None]:
-    """What a new table says of its index.
+    """Properties of a new table about its index.
 
     Raises:
         OptionError: a record index without the metadata table that holds it.
@@ -188,14 +188,14 @@ def _index_properties(options: WriteOptions, keys: tuple[str, ...]) -> dict[str,
         raise OptionError(
             f"{registry.INDEX_TYPE.key}={kind} needs the metadata table, which {registry.METADATA.key}=false turns off"
         )
-    given = options.text(registry.BUCKETS) if options.given(registry.BUCKETS) else None
-    if given is not None:
-        raise OptionError(f"{registry.BUCKETS.key}={given!r}: a table with {kind} has no buckets; leave it out")
+    buckets = options.text(registry.BUCKETS) if options.is_set(registry.BUCKETS) else None
+    if buckets is not None:
+        raise OptionError(f"{registry.BUCKETS.key}={buckets!r}: a table with {kind} has no buckets; leave it out")
     return {registry.INDEX_TYPE.key: kind}
 
 
 def _comparisons(options: WriteOptions, config: TableConfig) -> Iterator[tuple[str, str, str]]:
-    """Key, value given, value of the table, for each option that the job gives and the table knows."""
+    """Key, value of the job and value of the table, for each option that both have."""
     lists = (
         (registry.RECORD_KEY, config.record_key_fields),
         (registry.PARTITION_PATH, config.partition_fields),
@@ -203,9 +203,9 @@ def _comparisons(options: WriteOptions, config: TableConfig) -> Iterator[tuple[s
         (registry.HASH_FIELDS, config.bucket_hash_fields),
     )
     for option, stored in lists:
-        if options.given(option) and stored is not None:
-            given = ",".join(name.split(":", 1)[0] for name in options.names(option))
-            yield option.key, given, ",".join(stored)
+        if options.is_set(option) and stored is not None:
+            names = ",".join(name.split(":", 1)[0] for name in options.names(option))
+            yield option.key, names, ",".join(stored)
     texts = (
         (registry.TABLE_NAME, config.name),
         (registry.DATABASE, config.database),
@@ -215,15 +215,15 @@ def _comparisons(options: WriteOptions, config: TableConfig) -> Iterator[tuple[s
         (registry.BUCKETS, None if config.bucket_count is None else str(config.bucket_count)),
         (registry.COLUMN_STATS_LIST, _stored_list(config)),
     )
-    if options.given(registry.INDEX_TYPE) and config.index_type is not None:
-        given_index = options.texts[registry.INDEX_TYPE.key]
-        yield registry.INDEX_TYPE.key, _plain_index(given_index), _plain_index(config.index_type)
+    if options.is_set(registry.INDEX_TYPE) and config.index_type is not None:
+        index = options.texts[registry.INDEX_TYPE.key]
+        yield registry.INDEX_TYPE.key, _plain_index(index), _plain_index(config.index_type)
     for option, text in texts:
-        given_text = options.texts.get(option.key)
-        if given_text is not None and text is not None:
-            yield option.key, given_text, text
-    if options.given(registry.KEY_GENERATOR) or options.given(registry.KEY_GENERATOR_TYPE):
-        yield registry.KEY_GENERATOR.key, _given_generator(options).name, config.key_generator.name
+        chosen = options.texts.get(option.key)
+        if chosen is not None and text is not None:
+            yield option.key, chosen, text
+    if options.is_set(registry.KEY_GENERATOR) or options.is_set(registry.KEY_GENERATOR_TYPE):
+        yield registry.KEY_GENERATOR.key, _chosen_generator(options).name, config.key_generator.name
     mode = given_merge_mode(options)
     if mode is not None:
         yield registry.PAYLOAD.key, mode, config.merge_mode
@@ -236,25 +236,25 @@ def _stored_list(config: TableConfig) -> str | None:
 
 
 def _generator(options: WriteOptions, keys: tuple[str, ...], partitions: tuple[str, ...]) -> KeyGeneratorType:
-    if options.given(registry.KEY_GENERATOR) or options.given(registry.KEY_GENERATOR_TYPE):
-        return _given_generator(options)
+    if options.is_set(registry.KEY_GENERATOR) or options.is_set(registry.KEY_GENERATOR_TYPE):
+        return _chosen_generator(options)
     if not partitions:
         return KeyGeneratorType.NON_PARTITION
     return KeyGeneratorType.SIMPLE if len(keys) == len(partitions) == 1 else KeyGeneratorType.COMPLEX
 
 
-def _given_generator(options: WriteOptions) -> KeyGeneratorType:
+def _chosen_generator(options: WriteOptions) -> KeyGeneratorType:
     raw = {
         "hoodie.table.keygenerator.class": options.text(registry.KEY_GENERATOR),
         "hoodie.table.keygenerator.type": options.text(registry.KEY_GENERATOR_TYPE),
     }
     kinds = {TableConfig({key: text}).key_generator for key, text in raw.items() if text}
-    given = ", ".join(text for text in raw.values() if text)
+    names = ", ".join(text for text in raw.values() if text)
     if len(kinds) > 1:
-        raise OptionError(f"the key generators {given} contradict each other; give one")
+        raise OptionError(f"the key generators {names} contradict each other; give one")
     kind = kinds.pop()
     if kind not in _GENERATORS:
-        raise OptionError(f"{registry.KEY_GENERATOR.key}={given!r} is not supported; give one of {_known()}")
+        raise OptionError(f"{registry.KEY_GENERATOR.key}={names!r} is not supported; give one of {_known()}")
     return kind
 
 

@@ -10,16 +10,17 @@ from typing import Final
 from table_format.config.table_config import require_writable
 from table_format.errors import MissingFileError, TransactionError
 from table_format.instant import Action, Instant
-from table_format.mapping import Mapper, in_threads
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.commit.rollback import rollback_failed_writes_locked
+from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata.creation import publish_index
 from table_writer.metadata.index_files import BuiltFile
 from table_writer.metadata.index_options import HASH_KEY, IndexOptions, new_layout
 from table_writer.record_index.build import Built, IndexBuild, Progress, begun_layouts, clear_builds, count_keys
 from table_writer.record_index.key_source import KeySource, current_sources, require_keys
+from table_writer.services.clean import resume_cleans
 from table_writer.timeline.instants import table_lock
 from table_writer.timeline.options import FailedWrites, ProtocolOptions
 
@@ -65,7 +66,8 @@ def bootstrap_index(
     """Build a table's record index, in place of one that it may have.
 
     Keys are read while other writers go on; only the end is under the table's lock. Slices that commits change
-    meanwhile are read again. An interrupted bootstrap resumes when it is called again.
+    meanwhile are read again. An interrupted bootstrap resumes when it is called again. Cleans and rollbacks that dead
+    writers began are finished, and their writes rolled back, as before a write.
 
     Args:
         client: the table: copy-on-write, version 6, written by this project or by Apache Hudi.
@@ -150,6 +152,8 @@ def _publish_when_current(
         with table_lock(client, protocol) as lock:
             if protocol.failed_writes is not FailedWrites.EAGER:  # building an index must not end live writers
                 rollback_failed_writes_locked(client, protocol)
+            # cleans run under the lock, so that one which is pending now is a dead writer's
+            resume_cleans(client, client.timeline())
             timeline = client.timeline()
             pending = _pending(timeline)
             if pending is None:

@@ -18,11 +18,11 @@ from typing import Final
 
 from table_format.errors import RecordIndexError
 from table_format.instant import instant_epoch_ms
-from table_format.mapping import Mapper, in_threads
 from table_format.metadata_table.record_index_layout import GLOBAL, PARTITION, IndexLayout
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
+from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata.index_options import IndexOptions, with_partitions
 from table_writer.plan.path_limits import PathLimits
 from table_writer.record_index.group_file import GroupFile, GroupFileWriter, SliceLocations, finished_files

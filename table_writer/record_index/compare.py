@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import Mask, from_numpy, one_chunk, pc, to_numpy
+from table_format.codecs.arrow_numpy import Mask, from_numpy, one_chunk, to_numpy
 from table_format.metadata_table.record_index import RecordIndex
-from table_format.metadata_table.record_index_entries import CHANGES_SCHEMA
 from table_format.storage import Storage
+from table_writer.encoding.record_index_entries import CHANGES_SCHEMA
 from table_writer.metadata.index_deltas import DeltaFile, write_delta
 from table_writer.record_index.group_file import EXAMPLES, DistinctKeys, SliceLocations
 from table_writer.record_index.runs import Numbers, Run, RunSet, save_run
@@ -37,7 +38,7 @@ class Example:
         kind: one of `KINDS`.
         key: the record key.
         data: its locations in the data, as partition and file id.
-        index: its location by the index; None where it has no entry.
+        index: its location by the index; None if it has no entry.
     """
 
     kind: str

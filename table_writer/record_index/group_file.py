@@ -12,13 +12,14 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import from_numpy, pc, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 from table_format.errors import CorruptFileError, StorageError
 from table_format.keys.key_order import sorted_order
-from table_format.metadata_table.record_index_entries import encode_places
 from table_format.storage import Storage
+from table_writer.encoding.record_index_entries import encode_places
 from table_writer.metadata.index_options import IndexFileOptions
 from table_writer.record_index.key_source import KeySource
 from table_writer.record_index.runs import RunSet
@@ -26,7 +27,7 @@ from table_writer.record_index.runs import RunSet
 EXAMPLES: Final = 5
 """How many keys with a fault are named for each file group of the index."""
 _MANIFEST: Final = ".json"
-_LOOKED_AT: Final = 100
+_DUPLICATES_READ: Final = 100
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class DistinctKeys:
     def duplicates(self, places: SliceLocations, most: int = EXAMPLES) -> list[tuple[str, tuple[str, ...]]]:
         """Some of the keys that the data has more than once, and their locations."""
         examples: list[tuple[str, tuple[str, ...]]] = []
-        for row in self.repeated[:_LOOKED_AT].tolist():
+        for row in self.repeated[:_DUPLICATES_READ].tolist():
             key = _text(self.all_keys[row].as_py())
             place = places.name(int(self.all_numbers[row]))
             if examples and examples[-1][0] == key:

@@ -16,12 +16,12 @@ from table_format.merge.file_slice import read_file_slice
 from table_format.merge.rules import MergeRules
 from table_format.meta_columns import META_FIELDS, RECORD_KEY
 from table_format.metadata_table.reader import MetadataTable
-from table_format.metadata_table.record_index_entries import refuse_long_keys
 from table_format.slices.file_slices import latest_file_slices, list_data_files
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.table.schema_history import internal_schemas
 from table_format.timeline.timeline import Timeline
+from table_writer.encoding.record_index_entries import refuse_long_keys
 
 _BATCH_ROWS: Final = 262_144
 _KEY_SCHEMA: Final = pa.schema({RECORD_KEY: pa.string()})

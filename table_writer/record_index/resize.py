@@ -16,7 +16,6 @@ import pyarrow as pa
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.errors import RecordIndexError
 from table_format.keys.key_order import sorted_order
-from table_format.mapping import Mapper, in_threads
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.record_index_layout import GLOBAL, IndexLayout
 from table_format.metadata_table.slices import ValidInstants
@@ -24,12 +23,14 @@ from table_format.metadata_table.sources import PartitionSources
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_writer.commit.rollback import rollback_failed_writes_locked
+from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata import instants, recovery
 from table_writer.metadata.creation import free_init_instant, latest_data_instant, publish_index
 from table_writer.metadata.index_compaction import merged_entries
 from table_writer.metadata.index_files import BuiltFile, add_groups, create_index_partition
 from table_writer.metadata.index_options import IndexFileOptions, IndexOptions
 from table_writer.metadata.writer import index_in_use, list_index
+from table_writer.services.clean import resume_cleans
 from table_writer.timeline.instants import table_lock
 from table_writer.timeline.options import FailedWrites, ProtocolOptions
 
@@ -42,7 +43,7 @@ def resize(
 ) -> IndexLayout:
     """Change the number of file groups of a record index.
 
-    By default all entries are spread anew, and Apache reads and writes the result like any index. With the option
+    By default all entries are redistributed, and Apache reads and writes the result like any index. With the option
     `hoodie.catalog.record.index.growth=groups` further file groups are added beside the old ones and take all new keys
     (RFC-8, bucket groups), which Apache cannot read. The table's lock is held throughout; no write may be pending.
 
@@ -69,7 +70,7 @@ def resize(
             )
         if current.scope != GLOBAL:
             raise RecordIndexError(
-                f"{client.storage.uri}: each partition has file groups of its own in this record index; build it anew "
+                f"{client.storage.uri}: each partition has file groups of its own in this record index; rebuild it "
                 "by `hudi-catalog index bootstrap` to change their number"
             )
         if settings.grows_by_groups:
@@ -113,11 +114,12 @@ def make_room(client: TableClient, layout: IndexLayout, entries: int, options: M
 
 @contextlib.contextmanager
 def _alone(client: TableClient, options: Mapping[str, str]) -> Iterator[None]:
-    """Hold the table's lock, after rolling back dead writers."""
+    """Hold the table's lock, with dead writers' writes rolled back and their cleans finished."""
     protocol = ProtocolOptions.parse(options)
     with table_lock(client, protocol):
         if protocol.failed_writes is not FailedWrites.EAGER:  # resizing an index must not end live writers
             rollback_failed_writes_locked(client, protocol)
+        resume_cleans(client, client.timeline())
         yield
 
 

@@ -94,7 +94,7 @@ def write_run(
             groups = layout.group_of(keys, _partitions(numbers, sources))
             if (groups < 0).any():
                 partition = sources[int(numbers[np.argmin(groups)])].partition
-                raise RecordIndexError(f"the record index has no file groups for {partition!r}; build it anew")
+                raise RecordIndexError(f"the record index has no file groups for {partition!r}; rebuild it")
             yield keys, numbers, groups
 
     return save_run(storage, folder, [source.identity for source in sources], portions())

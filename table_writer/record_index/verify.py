@@ -21,13 +21,13 @@ from table_format.errors import (
     TransactionError,
 )
 from table_format.instant import Action, instant_epoch_ms
-from table_format.mapping import Mapper, in_threads
 from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_layout import GLOBAL, IndexLayout
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.commit.transaction import WriteTransaction
+from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata.index_deltas import delta_folder
 from table_writer.record_index.bootstrap import bootstrap_index
 from table_writer.record_index.build import Progress, portions
@@ -105,7 +105,7 @@ def verify_index(
         client: the table, of any kind that can be read.
         options: of the table's writers, for a repair.
         sample: the share of file slices to read; entries of other slices are not checked. None reads all.
-        repair: repair the index by a commit without data, or build it anew where a commit cannot reach the fault.
+        repair: repair the index by a commit without data, or rebuild it if a commit cannot reach the fault.
             Duplicates are faults of the data, and stay.
         mapper: runs the tasks, in threads or in Spark.
         shared: whether workers share only the table's storage; their temporary files then lie there.
@@ -274,7 +274,7 @@ def _repair(job: _Job, findings: _Findings, options: Mapping[str, str]) -> tuple
     for attempt in range(_ATTEMPTS):
         if findings.counts[MISPLACED]:
             # a commit cannot reach an entry that lies in the wrong file group
-            job.progress("building the index anew")
+            job.progress("rebuilding the index")
             bootstrap_index(client, options, mapper=job.mapper, progress=job.progress)
             return findings, ("rebuilt", None)
         with WriteTransaction.begin(client, Action.COMMIT, "UPSERT", options) as transaction:

@@ -12,24 +12,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyarrow import compute
+import pyarrow.compute as pc
 
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
 from table_format.errors import RecordError, SchemaError
 from table_format.keys.key_order import sorted_order
-from table_format.meta_columns import (
-    COMMIT_SEQNO,
-    COMMIT_TIME,
-    FILE_NAME,
-    META_COLUMNS,
-    PARTITION_PATH,
-    RECORD_KEY,
-    constant,
-)
+from table_format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
+from table_writer.encoding.meta_columns import constant
 from table_writer.plan.operations import Duplicates
 from table_writer.rows.ordering import not_older
-
-pc: Any = compute  # the stubs lag behind the functions
 
 Rows = npt.NDArray[np.int64]
 
@@ -38,7 +29,7 @@ def merged_values(old: pa.Table, new: pa.Table, rows: Rows, places: Rows, unwrit
     """Old and new rows as one table with the columns of the old rows.
 
     Args:
-        old: rows of a file, with some of its columns.
+        old: rows of a file, all columns or some.
         new: rows of a batch, with at least these columns.
         rows: source of each row; see `MergedRows`.
         places: for each of `rows` the old row that it is or replaces, -1 for none.
@@ -119,11 +110,19 @@ def sorted_rows(keys: Any, *, unique: bool, ordering: Sequence[Any] = ()) -> Row
     ordered = keys.take(from_numpy(order))
     same = np.zeros(len(order), np.bool_)
     same[1:] = to_numpy(pc.equal(ordered.slice(1), ordered.slice(0, len(order) - 1)))
-    return _winners(order, same, ordering) if same.any() else order
+    return winners(order, same, ordering)
 
 
-def _winners(order: Rows, same: Mask, ordering: Sequence[Any]) -> Rows:
-    """One row per key, of rows in key order. `same` marks rows with the key of the row before."""
+def winners(order: Rows, same: Mask, ordering: Sequence[Any]) -> Rows:
+    """One row per key, of rows in key order; see `sorted_rows`.
+
+    Args:
+        order: positions of the rows.
+        same: where a row has the key of the row before.
+        ordering: see `sorted_rows`.
+    """
+    if not same.any():
+        return order
     groups = np.cumsum(~same) - 1
     repeated = same.copy()
     repeated[:-1] |= same[1:]

@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyarrow import compute
+import pyarrow.compute as pc
 
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
 from table_format.errors import SchemaError, did_you_mean
 
-pc: Any = compute  # the stubs lag behind the functions
 Mask = npt.NDArray[np.bool_]
 
 
 def ordering_columns(table: pa.Table, fields: Sequence[str]) -> list[Any]:
-    """The ordering values of some rows, one array a field, in a form that Arrow sorts and compares totally.
+    """The ordering values of some rows, one array per field, in a form that Arrow sorts and compares totally.
 
     Java's order holds for floating point: -0.0 before 0.0, NaN after all numbers. Nulls stay null; they come first.
 
@@ -35,11 +34,11 @@ def ordering_columns(table: pa.Table, fields: Sequence[str]) -> list[Any]:
 
 
 def not_older(new: Sequence[Any], old: Sequence[Any], count: int) -> Mask:
-    """Where a new row's ordering values are at or after an old row's, field by field; nulls are least.
+    """Mask of new rows whose ordering values are at or after the old row's, field by field; nulls are least.
 
     Args:
         new: arrays of `ordering_columns`.
-        old: the same for the rows that they meet, in the same order.
+        old: the same for the old rows, in the same order.
         count: rows.
     """
     wins = np.ones(count, np.bool_)
@@ -71,7 +70,7 @@ def _comparable(column: Any, field: str) -> Any:
 
 
 def _total_order(numbers: Any) -> Any:
-    """Doubles as integers of the same order (IEEE 754 total order, every NaN the one that Java takes it for)."""
+    """Doubles as integers of the same order (IEEE 754 total order, every NaN as Java's canonical one)."""
     values = to_numpy(numbers).copy()
     values[np.isnan(values)] = np.nan
     bits = values.view(np.int64)

@@ -10,22 +10,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyarrow import compute
+import pyarrow.compute as pc
 
+from table_format.base_file.reader import as_schema
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.errors import SchemaError
-from table_format.meta_columns import IS_DELETED, META_COLUMNS, PARTITION_PATH, RECORD_KEY, add_meta_columns
-from table_format.metadata_table.record_index_entries import refuse_long_keys
+from table_format.meta_columns import IS_DELETED, META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from table_format.schema.evolution import conform
+from table_writer.encoding.meta_columns import add_meta_columns
+from table_writer.encoding.record_index_entries import refuse_long_keys
 from table_writer.plan.plan import BUCKET_COLUMN, GONE_COLUMN, FilePlan, KeyPlan
-from table_writer.rows.merge import sorted_rows
+from table_writer.rows.merge import sorted_rows, winners
+from table_writer.rows.number_order import number_order
 from table_writer.rows.ordering import ordering_columns
-
-pc: Any = compute  # the stubs lag behind the functions
 
 
 def keyed_rows(plan: KeyPlan, table: pa.Table, payload: Iterable[str]) -> pa.Table:
-    """Rows with their record key, partition path (if the table is partitioned) and bucket behind the payload columns.
+    """Rows with their record key, partition path (if the table is partitioned) and bucket after the payload columns.
 
     Without buckets (`plan.buckets` is 0) there is no bucket column.
 
@@ -34,7 +35,8 @@ def keyed_rows(plan: KeyPlan, table: pa.Table, payload: Iterable[str]) -> pa.Tab
         SchemaError: a key or partition column is missing.
     """
     generator = plan.generator
-    keys = generator.record_keys(table)
+    texts = generator.field_texts(table)
+    keys = generator.record_keys(table, texts)
     if plan.indexed:
         refuse_long_keys(keys)
     result = table.select(list(payload))
@@ -43,7 +45,7 @@ def keyed_rows(plan: KeyPlan, table: pa.Table, payload: Iterable[str]) -> pa.Tab
         result = result.append_column(PARTITION_PATH, pc.dictionary_encode(generator.partition_paths(table)))
     if not plan.buckets:
         return result
-    buckets = generator.bucket_ids(table, plan.buckets, plan.hash_fields, keys)
+    buckets = generator.bucket_ids(table, plan.buckets, plan.hash_fields, keys, texts)
     return result.append_column(BUCKET_COLUMN, from_numpy(buckets.astype(np.int32)))
 
 
@@ -55,7 +57,7 @@ def user_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
 
 
 def flushes(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[list[pa.RecordBatch]]:
-    """Batches with rows, as many at a time as some bytes hold."""
+    """Non-empty batches, in lists of at most `most` bytes."""
     pending: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -83,8 +85,8 @@ class Incoming:
     Attributes:
         plan: the write's.
         rows: of the whole slot.
-        chosen: positions of the group's rows in it, in key order unless the plan keeps theirs; one row a key where the
-            plan says so.
+        chosen: positions of the group's rows in it, in key order unless the plan keeps theirs; one row per key if the
+            plan requires it.
         keys: their record keys.
         first: where the row counter of their sequence numbers starts.
     """
@@ -97,16 +99,19 @@ class Incoming:
 
     @classmethod
     def of(cls, plan: FilePlan, rows: pa.Table, positions: Rows | None, first: int) -> Incoming:
-        """Sort the rows at some positions (all when None), and make them unique, as far as the plan asks for it."""
+        """Sort the rows at the positions (None for all) and make them unique, as the plan requires."""
         keys = one_chunk(rows.column(RECORD_KEY))
-        if positions is not None:
-            keys = keys.take(from_numpy(positions))
         if plan.as_they_come:
-            return cls(plan, rows, np.arange(rows.num_rows) if positions is None else positions, keys, first)
-        ordering = [] if plan.delete else _ordering(plan, rows, positions)
-        order = sorted_rows(keys, unique=plan.unique or plan.delete, ordering=ordering)
+            chosen = np.arange(rows.num_rows) if positions is None else positions
+            return cls(plan, rows, chosen, keys if positions is None else keys.take(from_numpy(positions)), first)
+        order = _key_order(plan, rows, positions)
         chosen = order if positions is None else positions[order]
-        return cls(plan, rows, chosen, keys.take(from_numpy(order)), first)
+        return cls(plan, rows, chosen, keys.take(from_numpy(chosen)), first)
+
+    @property
+    def nbytes(self) -> int:
+        """Approximate bytes of the group's rows."""
+        return self.rows.nbytes * len(self.chosen) // max(1, self.rows.num_rows)
 
     @cached_property
     def gone(self) -> Mask | None:
@@ -122,13 +127,14 @@ class Incoming:
 
     @cached_property
     def values(self) -> pa.Table:
-        """The rows in the table's columns; those that the batch lacks are null."""
+        """The rows in the table's columns, some with dictionaries; those that the batch lacks are null."""
         user = self.rows.drop_columns([name for name in _NOT_THE_USERS if name in self.rows.column_names])
-        return conform(user.take(from_numpy(self.chosen)), self.plan.schema)
+        # Arrow would check the positions again for each column
+        return as_schema(pc.take(user, from_numpy(self.chosen), boundscheck=False), self.plan.schema)
 
     @cached_property
     def kept_columns(self) -> frozenset[str]:
-        """Columns that keep their values in records that are there, because the batch does not have them."""
+        """Columns that keep their values in existing records, because the batch lacks them."""
         if not self.plan.partial:
             return frozenset()
         return frozenset(self.plan.schema.names) - frozenset(self.rows.column_names)
@@ -143,7 +149,7 @@ class Incoming:
         if missing:
             raise SchemaError(
                 f"the batch has no ordering column {missing[0]!r}: with hoodie.catalog.write.partial.columns it must "
-                "hold the ordering columns, or nobody can tell which row is the newer"
+                "hold the ordering columns, to decide which row is newer"
             )
         return ordering_columns(self.values, self.plan.ordering)
 
@@ -160,7 +166,7 @@ class Incoming:
         )
 
     def without_deletes(self) -> Incoming:
-        """The rows of a new file group: what is deleted does not come into being."""
+        """The rows of a new file group, without those that delete their key."""
         doomed = np.zeros(len(self.chosen), np.bool_)
         for flags in (self.gone, self.deletes):
             if flags is not None:
@@ -170,9 +176,14 @@ class Incoming:
         left = np.flatnonzero(~doomed)
         return Incoming(self.plan, self.rows, self.chosen[left], self.keys.take(from_numpy(left)), self.first)
 
+    def between(self, start: int, end: int) -> Incoming:
+        """A range of the rows, in key order."""
+        keys = self.keys.slice(start, end - start)
+        return Incoming(self.plan, self.rows, self.chosen[start:end], keys, self.first + start)
+
     def without_rows(self) -> Incoming:
-        """The same without any row, for what is to be known of a file when its rows are written."""
-        # made anew, as slices would keep the rows in memory
+        """The same without rows, for what is needed after the rows were written."""
+        # built from new arrays, since slices would keep the rows in memory
         keys: Any = pa.array([], self.keys.type)
         return Incoming(self.plan, self.rows.schema.empty_table(), np.empty(0, np.int64), keys, self.first)
 
@@ -184,6 +195,22 @@ class Incoming:
             raise SchemaError(f"column {name} is {flags.type}; it must be boolean")
         marked: Mask = to_numpy(flags.fill_null(fill_value=False)).astype(np.bool_)
         return marked if marked.any() else None
+
+
+def _key_order(plan: FilePlan, rows: pa.Table, positions: Rows | None) -> Rows:
+    """The order of the rows at the positions by key, one row per key if the plan requires it."""
+
+    def chosen(name: str) -> Any:
+        column = one_chunk(rows.column(name))
+        return column if positions is None else column.take(from_numpy(positions))
+
+    ordering = [] if plan.delete else _ordering(plan, rows, positions)
+    unique = plan.unique or plan.delete
+    if plan.key_fields and set(plan.key_fields) <= set(rows.column_names):
+        found = number_order([chosen(name) for name in plan.key_fields])
+        if found is not None:
+            return winners(found.rows, found.same, ordering) if unique else found.rows
+    return sorted_rows(chosen(RECORD_KEY), unique=unique, ordering=ordering)
 
 
 def _ordering(plan: FilePlan, rows: pa.Table, positions: Rows | None) -> list[Any]:

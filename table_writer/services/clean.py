@@ -14,9 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from table_format.actions.commit import NO_COMMIT
 from table_format.actions.table_services import CleanerPlan, CleanMetadata, CleanPartition
-from table_format.codecs.arrow_numpy import from_numpy, pc, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 from table_format.errors import CorruptFileError, HudiError, MissingFileError
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State, format_instant_time
 from table_format.metadata_table.reader import MetadataTable
@@ -219,11 +221,15 @@ _THREADS: Final = 16
 
 _MANY: Final = 64
 
+_NOTE: Final = ".cleaned_until"
+
+"""File in the folder of the archive, see `note_cleaned`; Apache's tools pass it over."""
+
 
 def clean(
     client: TableClient, options: Mapping[str, str] | None = None, now: dt.datetime | None = None
 ) -> CleanMetadata | None:
-    """Delete file versions that only states of the table older than the cleaning policy keeps need.
+    """Delete file versions that no state of the table needs which the cleaning policy keeps readable.
 
     An interrupted clean is finished first. Everything happens under the table's lock.
 
@@ -240,23 +246,26 @@ def clean(
         return clean_locked(client, protocol.clean, now)
 
 
-def clean_locked(client: TableClient, options: CleanOptions, now: dt.datetime | None = None) -> CleanMetadata | None:
-    """`clean` for a caller that holds the table's lock."""
-    done = resume_cleans(client)
-    timeline = client.timeline()
+def clean_locked(
+    client: TableClient, options: CleanOptions, now: dt.datetime | None = None, *, timeline: Timeline | None = None
+) -> CleanMetadata | None:
+    """`clean` for a caller that holds the table's lock, and may have loaded the timeline under it."""
+    timeline = timeline or client.timeline()
+    done = resume_cleans(client, timeline)
+    if done is not None:
+        timeline = client.timeline(timeline)
     plan = _plan(client, timeline, options, now or dt.datetime.now(dt.UTC))
     if plan is not None:
         # Apache's cleaner, which may have to finish this clean, needs full URIs
         whole = {p: [client.storage.full_uri(path) for path in paths] for p, paths in plan.files.items()}
         content = dataclasses.replace(plan, files=whole).to_avro()
-        instant = request(client, Action.CLEAN, content)
+        instant = request(client, Action.CLEAN, content, timeline)
         done = _execute(client, instant.time, plan, content)
     return done
 
 
-def resume_cleans(client: TableClient) -> CleanMetadata | None:
+def resume_cleans(client: TableClient, timeline: Timeline) -> CleanMetadata | None:
     """Finish interrupted cleans, under their own instants; the caller holds the table's lock."""
-    timeline = client.timeline()
     done = None
     for instant in timeline.pending:
         if instant.action != Action.CLEAN:
@@ -329,28 +338,72 @@ def _changed_partitions(timeline: Timeline, horizon: Horizon) -> list[str] | Non
     """Partitions in which a version may have become too old since the last clean; None for all partitions.
 
     A version becomes too old when the write that superseded it does. Writes before the last clean's earliest one were
-    handled by that clean.
+    handled by that clean. In a table without a clean they are all on the timeline, unless some were archived.
     """
+    if horizon.earliest is None or not timeline.writes:
+        return None
     last = next((i for i in reversed(timeline.completed) if i.action == Action.CLEAN), None)
-    if horizon.earliest is None or last is None:
-        return None
-    try:
-        metadata = CleanMetadata.from_avro(timeline.read(last), timeline.path(last))
-    except HudiError:
-        return None
-    since = metadata.earliest_commit_to_retain
-    parts = metadata.partitions.values()
-    differs = any(part.failed or part.policy == CleaningPolicy.VERSIONS.value for part in parts)
-    if differs or not since or not timeline.writes or since < timeline.writes[0].time:
-        return None
+    since = _first_write(timeline) if last is None else _cleaned_until(timeline, last)
+    if since is None or since < timeline.writes[0].time:
+        since = _noted(timeline)
+        if since is None or since < timeline.writes[0].time:
+            return None
     if any(i.action in (Action.RESTORE, Action.SAVEPOINT) for i in timeline.instants):
         return None
     changed: set[str] = set()
     for write in timeline.writes:
         if since <= write.time < horizon.earliest.time:
             commit = timeline.commit_metadata(write)
-            changed |= commit.partition_to_write_stats.keys() | (commit.partition_to_replace_file_ids or {}).keys()
+            changed |= {stat.partition_path for stat in commit.stats() if stat.prev_commit != NO_COMMIT}
+            changed |= (commit.partition_to_replace_file_ids or {}).keys()
     return sorted(changed)
+
+
+def _first_write(timeline: Timeline) -> str | None:
+    """Time of the table's first write; None if it may have been archived."""
+    archived = timeline.history_folder and timeline.storage.list(timeline.history_folder)
+    return None if archived else timeline.writes[0].time
+
+
+def _cleaned_until(timeline: Timeline, last: Instant) -> str | None:
+    """The earliest write that a clean kept the state of; None if it kept more than the policy says."""
+    try:
+        metadata = CleanMetadata.from_avro(timeline.read(last), timeline.path(last))
+    except HudiError:
+        return None
+    parts = metadata.partitions.values()
+    differs = any(part.failed or part.policy == CleaningPolicy.VERSIONS.value for part in parts)
+    return None if differs else metadata.earliest_commit_to_retain or None
+
+
+def note_cleaned(client: TableClient, timeline: Timeline, options: CleanOptions, first: str) -> None:
+    """Note how far the table is clean, before writes are archived that no clean on the timeline came to.
+
+    Else cleaning of a table whose writes supersede nothing would look at all of its files after every write.
+
+    Args:
+        client: the table, whose lock the caller holds.
+        timeline: of the table.
+        options: see `CleanOptions`.
+        first: time of the oldest write that stays active.
+    """
+    last = next((i for i in reversed(timeline.completed) if i.action == Action.CLEAN), None)
+    if last is not None and (_cleaned_until(timeline, last) or "") >= first:
+        return
+    now = dt.datetime.now(dt.UTC)
+    horizon = find_horizon(timeline, options, client.config.timeline_timezone, now)
+    if horizon is None or horizon.earliest is None or _plan(client, timeline, options, now) is not None:
+        return
+    client.storage.overwrite(f"{timeline.history_folder}/{_NOTE}", horizon.earliest.time.encode())
+
+
+def _noted(timeline: Timeline) -> str | None:
+    """The earliest write from which on versions may be superseded and still there, as it was noted at archiving."""
+    try:
+        text = timeline.storage.read(f"{timeline.history_folder}/{_NOTE}").decode(errors="replace")
+    except MissingFileError:
+        return None
+    return text if text.isascii() and text.isdigit() else None
 
 
 def _list_files(client: TableClient, timeline: Timeline, partitions: Sequence[str] | None) -> pa.Table:

@@ -1,82 +1,109 @@
-"""The base files that a write builds on, found without reading any of them."""
+"""The current base files of a write by buckets, found by name without reading them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute
+import pyarrow.compute as pc
 
 from table_format.base_file.footer import footer
-from table_format.codecs.arrow_numpy import from_numpy
 from table_format.errors import OptionError, UnsupportedTableError
 from table_format.keys.bucket_index import possible_buckets
-from table_format.metadata_table.reader import MetadataTable
-from table_format.slices.file_slices import latest_base_files, list_data_files
 from table_format.storage import Storage
-from table_format.table.client import TableClient
-from table_format.timeline.timeline import Timeline
-from table_writer.plan.plan import CURRENT_SCHEMA
-
-pc: Any = compute  # the stubs lag behind the functions
+from table_writer.plan.plan import CURRENT_SCHEMA, CurrentFile
+from table_writer.slots.partition_files import PartitionFiles
 
 _CHECKED_PARTITIONS: Final = 64
 _READERS: Final = 8
 
 
-def current_files(client: TableClient, timeline: Timeline, buckets: int) -> pa.Table:
-    """The latest base file of each bucket and partition, as a table of `CURRENT_SCHEMA`.
+class BucketFiles:
+    """The latest base file of each bucket, looked up by partition.
 
-    File names come from the metadata table, or from a listing where the table has none.
+    Threads may share an instance; what was looked up is not pickled.
 
     Args:
-        client: the table.
-        timeline: loaded after the write's own instant was requested, so that no commit is missed unnoticed.
+        files: of the table.
         buckets: file groups per partition.
-
-    Raises:
-        UnsupportedTableError: a file that no bucket index wrote, or two file groups of one bucket.
-        OptionError: a bucket beyond the given count.
     """
-    metadata = MetadataTable.open(client, timeline)
-    files = list_data_files(client.storage) if metadata is None else metadata.files()
-    latest = latest_base_files(files, timeline)
-    if latest.num_rows == 0:
-        return CURRENT_SCHEMA.empty_table()
-    numbers = _buckets(latest)
-    greatest = pc.max(numbers).as_py()
-    if greatest >= buckets:
-        raise OptionError(
-            f"hoodie.bucket.index.num.buckets={buckets}, but the table has bucket {greatest}: give the count that the "
-            "table was made with, or rows land in buckets where nobody looks for them"
-        )
-    columns = [latest["partition"], numbers, latest["file_id"], latest["instant"], latest["path"]]
-    result = pa.table(columns, schema=CURRENT_SCHEMA).combine_chunks()
-    _refuse_doubles(result)
-    return result
+
+    def __init__(self, files: PartitionFiles, buckets: int) -> None:
+        self.files = files
+        self._buckets = buckets
+        self._lock = threading.Lock()
+        self._found: dict[str, dict[int, CurrentFile]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BucketFiles, (self.files, self._buckets)
+
+    def load(self, partitions: Iterable[str]) -> None:
+        """Look up the files of some partitions together.
+
+        Raises:
+            UnsupportedTableError: a file that no bucket index wrote, or two file groups of one bucket.
+            OptionError: a bucket beyond the count of buckets.
+        """
+        with self._lock:
+            unknown = [name for name in dict.fromkeys(partitions) if name not in self._found]
+            if not unknown:
+                return
+            by_partition: dict[str, dict[int, CurrentFile]] = {name: {} for name in unknown}
+            for row in self.of(unknown).to_pylist():
+                partition, number = row.pop("partition"), row.pop("bucket")
+                by_partition[partition][number] = CurrentFile(**row)
+            self._found |= by_partition
+
+    def find(self, partition: str, number: int) -> CurrentFile | None:
+        """The file of a bucket; None for one without. Raises as `load` does."""
+        self.load([partition])
+        return self._found[partition].get(number)
+
+    def of(self, partitions: Sequence[str] | None = None) -> pa.Table:
+        """The files of some partitions, or of the whole table, of `CURRENT_SCHEMA`. Raises as `load` does."""
+        latest = self.files.of(partitions)
+        if latest.num_rows == 0:
+            return CURRENT_SCHEMA.empty_table()
+        numbers = _bucket_numbers(latest)
+        greatest = pc.max(numbers).as_py()
+        if greatest >= self._buckets:
+            raise OptionError(
+                f"hoodie.bucket.index.num.buckets={self._buckets}, but the table has bucket {greatest}: give the count "
+                "that the table was made with, or readers would not find rows"
+            )
+        table = numbered(latest, numbers)
+        _refuse_doubles(table)
+        return table
 
 
-def refuse_other_count(storage: Storage, files: pa.Table, buckets: int, hash_fields: Sequence[str]) -> None:
-    """Refuse a bucket count that only the job's options tell, and by which keys of the table would be in other buckets.
+def numbered(files: pa.Table, numbers: Any) -> pa.Table:
+    """Base files with their buckets or other numbers, of `CURRENT_SCHEMA`."""
+    columns = [files["partition"], numbers, files["file_id"], files["instant"], files["path"]]
+    return pa.table(columns, schema=CURRENT_SCHEMA).combine_chunks()
 
-    One file of each of up to 64 partitions is looked at: its first and last key, which stand in its footer.
+
+def refuse_other_count(storage: Storage, files: BucketFiles, buckets: int, hash_fields: Sequence[str]) -> None:
+    """Refuse a bucket count that only the job's options give, if keys of the table contradict it.
+
+    Checks the first and last key of one file in each of up to 64 partitions, from its footer.
 
     Args:
         storage: the table's.
-        files: current files, of `CURRENT_SCHEMA`.
-        buckets: file groups per partition, as given.
+        files: current files.
+        buckets: file groups per partition, by the job's options.
         hash_fields: fields that decide the bucket, in the order of the record key.
 
     Raises:
         OptionError: a key is in another bucket.
     """
-    partitions: Any = files["partition"].to_numpy(zero_copy_only=False)
-    _, first = np.unique(partitions, return_index=True)
-    chosen = first[np.unique(np.linspace(0, max(len(first) - 1, 0), _CHECKED_PARTITIONS).astype(int))[: len(first)]]
-    checked = files.take(from_numpy(chosen)).select(["path", "bucket"]).to_pylist()
+    # all files are listed, so that a bucket beyond the count is noticed in any partition
+    checked = _a_file_each(files.of())
+    places = np.unique(np.linspace(0, max(len(checked) - 1, 0), _CHECKED_PARTITIONS).astype(int))[: len(checked)]
+    checked = [checked[place] for place in places]
     with ThreadPoolExecutor(_READERS, thread_name_prefix="hudi-buckets") as pool:
         feet = list(pool.map(lambda row: footer(storage, row["path"]), checked))
     for row, foot in zip(checked, feet, strict=True):
@@ -84,26 +111,27 @@ def refuse_other_count(storage: Storage, files: pa.Table, buckets: int, hash_fie
             if row["bucket"] not in possible_buckets(key, hash_fields, buckets):
                 raise OptionError(
                     f"hoodie.bucket.index.num.buckets={buckets} with hash fields {','.join(hash_fields)}, but by that "
-                    f"key {key!r} of {row['path']} belongs into another bucket: give both as the jobs that wrote the "
+                    f"key {key!r} of {row['path']} belongs to another bucket: give both as the jobs that wrote the "
                     "table did"
                 )
 
 
-def _buckets(files: pa.Table) -> Any:
+def _a_file_each(files: pa.Table) -> list[dict[str, Any]]:
+    """Path and bucket of one file of each partition."""
+    rows: list[dict[str, Any]] = files.select(["partition", "path", "bucket"]).to_pylist()
+    return list({row["partition"]: row for row in rows}.values())
+
+
+def _bucket_numbers(files: pa.Table) -> Any:
     ids = files["file_id"]
     named = pc.match_substring_regex(ids, "^[0-9]{8}-")
     if not pc.all(named).as_py():
         path = files.filter(pc.invert(named))["path"][0].as_py()
         raise UnsupportedTableError(
-            f"{path}: the name starts with no bucket number, so another index than the bucket index wrote this table; "
+            f"{path}: no bucket number in the name, so another index than the bucket index wrote this table; "
             "build a record index by `hudi-catalog index bootstrap`, and write with hoodie.index.type=RECORD_INDEX"
         )
     return pc.cast(pc.utf8_slice_codeunits(ids, 0, 8), pa.int32())
-
-
-def files_of_group(files: pa.Table, partition: str, number: int) -> pa.Table:
-    """The current files of one partition and one number, which is the bucket or the group's number among all."""
-    return files.filter(pc.and_(pc.equal(files["partition"], partition), pc.equal(files["bucket"], number)))
 
 
 def _refuse_doubles(files: pa.Table) -> None:
@@ -112,7 +140,8 @@ def _refuse_doubles(files: pa.Table) -> None:
     if doubled.num_rows == 0:
         return
     partition, bucket = doubled["partition"][0].as_py(), doubled["bucket"][0].as_py()
-    paths = files_of_group(files, partition, bucket)["path"].to_pylist()
+    same = pc.and_(pc.equal(files["partition"], partition), pc.equal(files["bucket"], bucket))
+    paths = files.filter(same)["path"].to_pylist()
     raise UnsupportedTableError(
         f"bucket {bucket} of partition {partition!r} has {len(paths)} file groups ({paths[0]}, {paths[1]}); the bucket "
         "index needs one. Remove the duplicates with the writer that made them"

@@ -11,27 +11,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyarrow import compute
+import pyarrow.compute as pc
 
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
 from table_format.slices.file_names import new_bucket_file_id, new_file_id
-from table_writer.execution.slot_rows import SlotRows, TableSource, in_one_piece
-from table_writer.files.file_change import CurrentFile, FileChange, WrittenFile
+from table_writer.execution.slot_rows import MemoryShare, SlotRows, TableSource, in_one_piece
+from table_writer.files.file_change import FileChange, WrittenFile
+from table_writer.files.ordered_merge import merge_in_order, rows_size
 from table_writer.files.rewrite import rewrite_whole, write_first, write_first_in_parts
 from table_writer.metadata.index_deltas import DeltaCollector
-from table_writer.plan.plan import BUCKET_COLUMN, FilePlan, TaskIdentity
+from table_writer.plan.plan import BUCKET_COLUMN, CurrentFile, FilePlan, TaskIdentity
 from table_writer.rows.merge import positions_after
 from table_writer.rows.slot_rows import Incoming
-from table_writer.slots.current import files_of_group
 from table_writer.surgery.merge_file import merge_by_surgery
 from table_writer.surgery.policy import CannotSplice
-
-pc: Any = compute  # the stubs lag behind the functions
 
 Rows = npt.NDArray[np.integer[Any]]
 
 _SAMPLE_ROWS = 1024
+
+# Surgery holds less of a file than a merge of all its rows.
+_BY_SURGERY = 4
 
 _WHERE = "in one bucket of this write"
 
@@ -56,13 +57,13 @@ class GroupRows:
 
     @property
     def count(self) -> int:
-        """How many rows they are."""
+        """Number of rows."""
         return self.rows.num_rows if self.positions is None else len(self.positions)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupParts:
-    """The rows of one file group that are not in memory together.
+    """The rows of one file group, too many to be in memory together.
 
     Attributes:
         partition: the group's partition path.
@@ -74,16 +75,9 @@ class GroupParts:
     number: int
     parts: Iterator[GroupRows]
 
-    def together(self) -> GroupRows:
-        """All of its rows in memory, as a merge with the group's file needs them."""
-        tables = [
-            part.rows if part.positions is None else part.rows.take(from_numpy(part.positions)) for part in self.parts
-        ]
-        return GroupRows(self.partition, self.number, in_one_piece(tables, _WHERE, _ADVICE), None)
-
 
 class _Numbered:
-    """The rows of a group's parts as a file takes them, with their numbers running on.
+    """The parts of a group, converted to a file's rows and numbered consecutively.
 
     Attributes:
         first: number of the next row.
@@ -103,42 +97,75 @@ class _Numbered:
 
 def write_slots(plan: FilePlan, slots: Iterable[SlotRows], task: TaskIdentity) -> Iterator[WrittenFile]:
     """Write the files of all partitions and buckets that a task's rows fall into; unchanged files stay."""
-    for slot in slots:
-        if slot.fits:
-            rows, positions = slot.whole(_WHERE, _ADVICE)
-            groups: Iterable[GroupRows | GroupParts] = groups_of_rows(rows, positions)
-        else:
-            groups = groups_in_ranges(slot)
-        yield from write_groups(plan, groups, task)
+    waiting = iter(slots)
+    first = next(waiting, None)
+    if first is None:
+        return
+    memory = first.memory
+    waiting = itertools.chain((first,), waiting)
+    del first  # so that its rows are freed once its files are written
+    # all slots together: row numbers and index changes continue from slot to slot
+    groups = (group for slot in waiting for group in _groups_of_slot(plan, slot))
+    yield from write_groups(plan, groups, task, memory)
 
 
-def write_groups(plan: FilePlan, groups: Iterable[GroupRows | GroupParts], task: TaskIdentity) -> Iterator[WrittenFile]:
+def _groups_of_slot(plan: FilePlan, slot: SlotRows) -> Iterator[GroupRows | GroupParts]:
+    if not slot.fits:
+        yield from groups_in_ranges(slot)
+        return
+    rows, positions = slot.whole(_WHERE, _ADVICE)
+    plan.current.load(partitions_of_rows(rows, positions))
+    yield from groups_of_rows(rows, positions)
+
+
+def write_groups(
+    plan: FilePlan,
+    groups: Iterable[GroupRows | GroupParts],
+    task: TaskIdentity,
+    memory: MemoryShare | None = None,
+) -> Iterator[WrittenFile]:
     """Write the files of all file groups that a task changes; unchanged files stay.
 
-    What they change in the record index is left in one file, which the last of the files names.
+    Changes of the record index are written to files, which the last result names.
+
+    Args:
+        plan: see `FilePlan`.
+        groups: the rows.
+        task: which attempt of which task this is.
+        memory: what the task may hold; None if nothing bounds it.
     """
     first = 0
-    changes = DeltaCollector(plan.storage, plan.index_folder, task.token, plan.index)
+    most = None if memory is None else memory.nbytes
+    changes = DeltaCollector(plan.storage, plan.index_folder, task.token, plan.index, most)
     last: WrittenFile | None = None
     for group in groups:
-        writer = GroupWriter(plan, task, group.partition, group.number)
-        current = _current(plan, group.partition, group.number)
-        if isinstance(group, GroupParts) and current is None:
+        current = plan.current.find(group.partition, group.number)
+        writer = GroupWriter(plan, task, group, current, changes, memory=memory)
+        if isinstance(group, GroupParts):
             parts = _Numbered(plan, group.parts, first)
             written = writer.write_parts(iter(parts))
             first = parts.first
         else:
-            rows = group.together() if isinstance(group, GroupParts) else group
-            written = writer.write(Incoming.of(plan, rows.rows, rows.positions, first), current)
-            first += rows.count
+            written = writer.write(Incoming.of(plan, group.rows, group.positions, first))
+            first += group.count
         if written is None:
             continue
-        changes.add(group.partition, written.stat.file_id, written.inserted, written.deleted)
         if last is not None:
             yield last
-        last = dataclasses.replace(written, inserted=None, deleted=None)
+        last = written
     if last is not None:
         yield dataclasses.replace(last, index_deltas=changes.write())
+
+
+def partitions_of_rows(rows: pa.Table, positions: Rows | None = None) -> list[str]:
+    """The partition paths of keyed rows, of all rows or of those at the positions."""
+    if PARTITION_PATH not in rows.column_names:
+        return [""]
+    column = one_chunk(rows.column(PARTITION_PATH))
+    codes = to_numpy(column.indices)
+    chosen = np.unique(codes if positions is None else codes[positions])
+    names: list[str] = column.dictionary.take(from_numpy(chosen)).to_pylist()
+    return names
 
 
 def groups_of_rows(rows: pa.Table, positions: Rows | None = None) -> Iterator[GroupRows]:
@@ -146,17 +173,19 @@ def groups_of_rows(rows: pa.Table, positions: Rows | None = None) -> Iterator[Gr
 
     Args:
         rows: the rows.
-        positions: of those that count; None for all.
+        positions: of the rows to take; None for all.
     """
-    numbers = to_numpy(one_chunk(rows.column(BUCKET_COLUMN))).astype(np.int64)
+
+    def numbers(column: Any) -> npt.NDArray[np.int64]:
+        values = to_numpy(column)
+        return (values if positions is None else values[positions]).astype(np.int64)
+
     names = [""]
-    codes = numbers
+    codes = numbers(one_chunk(rows.column(BUCKET_COLUMN)))
     if PARTITION_PATH in rows.column_names:
         partitions = one_chunk(rows.column(PARTITION_PATH))
         names = partitions.dictionary.to_pylist()
-        codes = numbers * len(names) + to_numpy(partitions.indices)
-    if positions is not None:
-        codes = codes[positions]
+        codes = codes * len(names) + numbers(partitions.indices)
     if codes.min() == codes.max():
         yield GroupRows(names[int(codes[0]) % len(names)], int(codes[0]) // len(names), rows, positions)
         return
@@ -170,16 +199,17 @@ def groups_of_rows(rows: pa.Table, positions: Rows | None = None) -> Iterator[Gr
 
 
 def groups_in_ranges(slot: SlotRows) -> Iterator[GroupParts]:
-    """The rows of a slot that a task cannot hold at a time, by file group.
+    """The rows of a slot that exceeds a task's memory, by file group.
 
-    They are put aside by ranges of partition, group and record key that are about equal in size, and come back range
-    by range: all rows of a key are in one.
+    They are spilled in ranges of partition, group and record key of about equal size, and read back range by range:
+    all rows of a key are in one range.
     """
     columns = [name for name in (PARTITION_PATH, BUCKET_COLUMN, RECORD_KEY) if name in next(slot.pieces()).column_names]
     samples = [_order_texts(_some_rows(table)) for table in slot.pieces(columns)]
     sample = pa.concat_arrays(samples)
     sample = sample.take(pc.sort_indices(sample))
-    count = -(-slot.nbytes // max(1, slot.share or slot.nbytes)) + 1
+    most = slot.nbytes if slot.memory is None else slot.memory.nbytes
+    count = -(-slot.nbytes // max(1, most)) + 1
     places = np.unique(np.linspace(0, len(sample), count + 1).astype(np.int64)[1:-1])
     bounds = sample.take(from_numpy(places[places < len(sample)])).unique()
     ranges = slot.divided(lambda table: positions_after(bounds, _order_texts(table)), len(bounds) + 1)
@@ -204,7 +234,7 @@ def _some_rows(table: pa.Table) -> pa.Table:
 
 
 def _order_texts(table: pa.Table) -> Any:
-    """A text for each row, by which rows of one file group, and keys within it, follow each other."""
+    """A sort key for each row: its file group, then its record key."""
     numbers = pc.utf8_lpad(pc.cast(one_chunk(table[BUCKET_COLUMN]), pa.string()), 10, "0")
     texts = [numbers, one_chunk(table[RECORD_KEY])]
     if PARTITION_PATH in table.column_names:
@@ -212,38 +242,78 @@ def _order_texts(table: pa.Table) -> Any:
     return pc.binary_join_element_wise(*texts, "\0")
 
 
-def _current(plan: FilePlan, partition: str, number: int) -> CurrentFile | None:
-    table = plan.current
-    if table.num_rows == 0:
-        return None
-    columns = ["file_id", "instant", "path"]
-    files: list[dict[str, str]] = files_of_group(table, partition, number).select(columns).to_pylist()
-    return CurrentFile(**files[0]) if files else None
-
-
 class GroupWriter:
-    """One file group of one partition in one write."""
+    """One file group of one partition in one write.
 
-    def __init__(self, plan: FilePlan, task: TaskIdentity, partition: str, number: int) -> None:
-        """`number` is the bucket, or the group's number among all."""
+    Args:
+        plan: see `FilePlan`.
+        task: which attempt of which task this is.
+        group: the group's partition path and number; see `GroupRows`.
+        current: the group's newest file; None for a new group.
+        changes: takes what the write changes in the record index.
+        memory: see `write_groups`.
+    """
+
+    def __init__(
+        self,
+        plan: FilePlan,
+        task: TaskIdentity,
+        group: GroupRows | GroupParts,
+        current: CurrentFile | None,
+        changes: DeltaCollector,
+        *,
+        memory: MemoryShare | None,
+    ) -> None:
         self._plan = plan
         self._task = task
-        self._partition = partition
-        self._number = number
+        self._partition = group.partition
+        self._current = current
+        self._changes = changes
+        self._memory = memory
+        if current is not None:
+            self._file_id = current.file_id
+        else:
+            self._file_id = new_bucket_file_id(group.number) if plan.bucketed else new_file_id()
 
-    def write(self, incoming: Incoming, current: CurrentFile | None) -> WrittenFile | None:
+    def write(self, incoming: Incoming) -> WrittenFile | None:
         """Merge some rows into the group's file, or make its first one; None when nothing changes."""
-        if current is None:
-            file_id = new_bucket_file_id(self._number) if self._plan.bucketed else new_file_id()
-            return write_first(FileChange(incoming.without_deletes(), self._task, self._partition, file_id, None))
-        change = FileChange(incoming, self._task, self._partition, current.file_id, current)
-        try:
-            return merge_by_surgery(change)
-        except CannotSplice:
-            return rewrite_whole(change)
+        if self._current is None:
+            return self._with_keys(write_first(self._change(incoming.without_deletes())))
+        change = self._change(incoming)
+        size = 0 if self._memory is None else incoming.nbytes + rows_size(self._plan, self._current.path)
+        if self._holds(size // _BY_SURGERY):
+            try:
+                return self._with_keys(merge_by_surgery(change))
+            except CannotSplice:
+                pass
+        if self._holds(size):
+            return self._with_keys(rewrite_whole(change))
+        return self.write_parts(iter((incoming,)))
 
     def write_parts(self, parts: Iterator[Incoming]) -> WrittenFile | None:
-        """Make the group's first file of rows that come part by part, their keys rising; None when there are none."""
-        file_id = new_bucket_file_id(self._number) if self._plan.bucketed else new_file_id()
-        changes = (FileChange(part.without_deletes(), self._task, self._partition, file_id, None) for part in parts)
-        return write_first_in_parts(change for change in changes if len(change.incoming.keys))
+        """Like `write`, for rows that come part by part in the order of their keys."""
+        if self._current is None:
+            changes = (self._change(part.without_deletes()) for part in parts)
+            return write_first_in_parts((change for change in changes if len(change.incoming.keys)), self._take_keys)
+        assert self._memory is not None, "rows come in parts where memory is bounded"  # noqa: S101
+        first = next(parts)
+        change = self._change(first.without_rows())
+        todo = itertools.chain((first,), parts)
+        del first
+        return merge_in_order(change, todo, self._memory, self._take_keys)
+
+    def _holds(self, size: int) -> bool:
+        return self._memory is None or size <= self._memory.nbytes
+
+    def _change(self, incoming: Incoming) -> FileChange:
+        return FileChange(incoming, self._task, self._partition, self._file_id, self._current)
+
+    def _with_keys(self, written: WrittenFile | None) -> WrittenFile | None:
+        """Hand on the keys of a file that was written whole."""
+        if written is None:
+            return None
+        self._take_keys(written.inserted, written.deleted)
+        return dataclasses.replace(written, inserted=None, deleted=None)
+
+    def _take_keys(self, inserted: Any, deleted: Any) -> None:
+        self._changes.add(self._partition, self._file_id, inserted, deleted)

@@ -1,4 +1,4 @@
-"""First stage of a write by buckets: rows get their keys, and the slot whose task writes their bucket."""
+"""First stage of a write by buckets: rows get their keys, and the slot that writes their bucket."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ from table_writer.rows.slot_rows import flushes, keyed_rows, user_rows
 
 
 def split_rows(plan: SplitPlan, batches: Iterator[pa.RecordBatch], task: TaskIdentity) -> Iterator[SplitRows]:
-    """Key a task's rows, and tell the slot of each.
+    """Key a task's rows, and assign each to a slot.
 
-    Memory is bounded: rows go on each time that `plan.flush_bytes` came in.
+    Memory is bounded: rows are yielded after every `plan.flush_bytes`.
     """
     for number, pending in enumerate(flushes(batches, plan.flush_bytes)):
         rows = keyed_rows(plan.keys, user_rows(pending, plan.schema), plan.payload)
+        pending.clear()
         if plan.limits is not None and PARTITION_PATH in rows.column_names:
             plan.limits.refuse_long(one_chunk(rows[PARTITION_PATH]).dictionary)
         yield SplitRows((task.number, number), rows, _slots(rows, plan.keys.buckets, plan.slots))
+        del rows  # before the next ones are collected
 
 
 def _slots(rows: pa.Table, buckets: int, slots: int) -> npt.NDArray[np.int16 | np.int64]:
-    """The slot of each row: its bucket, moved on by its partition's hash.
+    """The slot of each row: its bucket number, offset by its partition's hash.
 
     Partitions that hash to neighbouring numbers, as those of consecutive days do, get slots side by side.
     """
@@ -46,24 +48,24 @@ def _slots(rows: pa.Table, buckets: int, slots: int) -> npt.NDArray[np.int16 | n
 
 
 def distinct_partitions(executor: Executor, rows: RowSource, keys: KeyPlan, schema: pa.Schema) -> list[str]:
-    """The partition paths that some rows fall into, rising.
+    """The distinct partition paths of rows, sorted.
 
     Args:
         executor: runs the tasks.
         rows: the rows.
-        keys: how keys come about.
+        keys: how keys are made.
         schema: the rows' columns in the table's types.
     """
     return sorted(set(executor.collect(rows, _Distinct(keys, schema, slots=False))))
 
 
 def distinct_slots(executor: Executor, rows: RowSource, keys: KeyPlan, schema: pa.Schema) -> set[tuple[str, int]]:
-    """The partition paths and buckets that some rows fall into; see `distinct_partitions`."""
+    """The distinct partition paths and buckets of rows; see `distinct_partitions`."""
     return set(executor.collect(rows, _Distinct(keys, schema, slots=True)))
 
 
 class _Distinct:
-    """A stage that gives each partition path of its rows once, or each path with a bucket."""
+    """A stage that yields the distinct partition paths of its rows, or the distinct pairs of path and bucket."""
 
     def __init__(self, keys: KeyPlan, schema: pa.Schema, *, slots: bool) -> None:
         self._keys = keys

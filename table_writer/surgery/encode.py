@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
-from table_format.base_file.writer import BaseFileOptions
-from table_format.codecs.arrow_numpy import one_chunk, pc
+from table_format.base_file.footer import parquet
+from table_format.codecs.arrow_numpy import one_chunk
+from table_writer.encoding.base_file import BaseFileOptions, with_small_indices
 from table_writer.surgery.compact import BINARY, LIST, Struct
 from table_writer.surgery.footer import ChunkField, Footer, MetadataField, chunks_of, parse_footer
 from table_writer.surgery.policy import CannotSplice
 from table_writer.surgery.source import MemorySource
 
-parquet: Any = pq
 types: Any = pa.types
 
 # New in pyarrow 20; without it such columns are refused, like any column that is written in another form.
@@ -44,36 +44,57 @@ WriterArguments = dict[Hashable, dict[str, Any]]
 """Arguments of the Parquet writer by the names and types of the columns."""
 
 
-def encode_columns(
-    table: pa.Table,
-    footer: Footer,
-    options: BaseFileOptions,
-    *,
-    indexed: bool,
-    known_arguments: WriterArguments | None = None,
-) -> EncodedColumns:
+@dataclass(frozen=True, slots=True)
+class RowsToEncode:
+    """One row group's rows in a file's types, and how the Parquet writer takes them.
+
+    Attributes:
+        table: the rows.
+        arguments: of the writer.
+    """
+
+    table: pa.Table
+    arguments: Mapping[str, Any]
+
+
+def rows_to_encode(
+    table: pa.Table, footer: Footer, options: BaseFileOptions, known_arguments: WriterArguments
+) -> RowsToEncode:
+    """Rows as `encode_columns` takes them; row groups come in their order, so that a file is the same each time.
+
+    Args:
+        table: some or all top-level columns of the file, of the file's types.
+        footer: the file's.
+        options: how to encode; the file's own encodings do not matter.
+        known_arguments: those chosen for other row groups of the file, whose values needn't be sampled again; takes
+            the ones chosen here.
+
+    Raises:
+        CannotSplice: the columns have another form than the file's.
+    """
+    table = with_small_indices(_as_in_file(table, footer))
+    columns = tuple(zip(table.column_names, table.schema.types, strict=True))
+    if columns not in known_arguments:
+        known_arguments[columns] = options.writer_arguments(table)
+    return RowsToEncode(table, known_arguments[columns])
+
+
+def encode_columns(rows: RowsToEncode, footer: Footer, *, indexed: bool) -> EncodedColumns:
     """Encode rows as one row group of a file's columns.
 
     Two-level lists, as Apache Hudi writes them, are possible: a three-level list with a required element has the same
     levels and values.
 
     Args:
-        table: some or all top-level columns of the file, of the file's types.
+        rows: see `rows_to_encode`.
         footer: the file's.
-        options: how to encode; the file's own encodings do not matter.
         indexed: whether to write column and offset indexes.
-        known_arguments: those chosen for other row groups of the file, whose values needn't be sampled again; takes
-            the ones chosen here.
 
     Raises:
         CannotSplice: pyarrow writes a column in another form than the file's (INT96, decimals as text, …).
     """
-    table = _as_in_file(table, footer)
-    known_arguments = {} if known_arguments is None else known_arguments
-    columns = tuple(zip(table.column_names, table.schema.types, strict=True))
-    if columns not in known_arguments:
-        known_arguments[columns] = options.writer_arguments(table)
-    arguments = {**known_arguments[columns], "write_page_index": indexed}
+    table = rows.table
+    arguments = {**rows.arguments, "write_page_index": indexed}
     if _HAS_INTEGER_DECIMALS:
         arguments["store_decimal_as_integer"] = _has_integer_decimals(footer, table.column_names)
     sink = pa.BufferOutputStream()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -37,8 +38,9 @@ _PLAIN_NUMBERS = {
     "INT32": {"Type": "Int", "bitWidth": 32, "isSigned": True},
     "INT64": {"Type": "Int", "bitWidth": 64, "isSigned": True},
 }
+_DECIMAL128_BYTES = 16
 TAIL = 8
-"""Bytes behind the footer: its length and the magic."""
+"""Bytes after the footer: its length and the magic."""
 
 
 class FileField:
@@ -75,6 +77,7 @@ class SchemaField:
     """Fields of `SchemaElement`."""
 
     REPETITION, NAME, CHILDREN = 3, 4, 5
+    ANNOTATION = frozenset((6, 7, 8, 10))  # converted type, scale, precision, logical type
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +106,14 @@ class Footer:
     """The footer of a Parquet file.
 
     Attributes:
+        data: its bytes.
         meta: `FileMetaData`.
         start: its offset in the file, bytes.
         parquet: pyarrow's view of it.
         leaves: the leaf columns.
     """
 
+    data: bytes
     meta: Struct
     start: int
     parquet: pq.FileMetaData
@@ -158,7 +163,7 @@ def parse_footer(data: bytes, start: int) -> Footer:
     _only_known(meta, FileField.KNOWN, "the footer")
     if end != len(data):
         raise CannotSplice("the footer has bytes behind its end")
-    return Footer(meta, start, parquet, leaves)
+    return Footer(data, meta, start, parquet, leaves)
 
 
 def parsed_by_pyarrow(data: bytes) -> pq.FileMetaData:
@@ -167,6 +172,41 @@ def parsed_by_pyarrow(data: bytes) -> pq.FileMetaData:
     read: Any = pq.read_metadata
     result: pq.FileMetaData = read(pa.BufferReader(whole))
     return result
+
+
+def binary_decimals(footer: Footer) -> tuple[frozenset[str], pq.FileMetaData]:
+    """The footer with top-level decimals of fixed length as plain bytes, big-endian numbers in two's complement.
+
+    pyarrow reads those bytes in half the time that it takes to decode the decimals.
+
+    Returns:
+        Names of these columns, none where the footer is not written canonically; pyarrow's view of the footer.
+    """
+    elements: list[Struct] = footer.meta[FileField.SCHEMA][1][1]
+    counts = Counter(element[SchemaField.NAME][1] for element in elements)
+    names = frozenset(
+        leaf.column
+        for leaf in footer.leaves
+        if len(leaf.path) == 1
+        and leaf.meaning[0] == "FIXED_LEN_BYTE_ARRAY"
+        and ("Type", "Decimal") in leaf.meaning
+        and leaf.meaning[1] <= _DECIMAL128_BYTES
+        and counts[leaf.path[0]] == 1
+    )
+    plain = [
+        {field: value for field, value in element.items() if field not in SchemaField.ANNOTATION}
+        if element[SchemaField.NAME][1].decode() in names
+        else element
+        for element in elements
+    ]
+    fields = list(footer.meta)
+    head = {field: footer.meta[field] for field in fields[: fields.index(FileField.SCHEMA) + 1]}
+    # without the byte that ends a struct; the fields behind the schema stay as they are
+    old = write_struct(head)[:-1]
+    if not names or not footer.data.startswith(old):
+        return frozenset(), footer.parquet
+    new = write_struct({**head, FileField.SCHEMA: (LIST, (STRUCT, plain))})[:-1]
+    return names, parsed_by_pyarrow(new + footer.data[len(old) :])
 
 
 def footer_bytes(footer: Footer, groups: list[Struct], texts: Mapping[str, str | None]) -> bytes:
@@ -221,7 +261,7 @@ def row_group_of(model: Struct, chunks: list[Struct], rows: int, start: int, ord
 
     Args:
         model: a row group with the optional fields to write; its sorting columns are copied.
-        chunks: one a leaf.
+        chunks: one per leaf.
         rows: rows of the group.
         start: offset of its pages.
         ordinal: its position among the row groups.

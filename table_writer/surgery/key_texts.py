@@ -8,19 +8,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from table_format.base_file.bloom import BloomFilter, filter_size, fitting_size, simple_bloom
-from table_format.base_file.footer import BLOOM, BLOOM_TYPE, MAX_KEY, MIN_KEY, BaseFileFooter, named_corruption
-from table_format.base_file.writer import BaseFileOptions, bloom_of, key_range
+from table_format.base_file.footer import BLOOM, BLOOM_TYPE, MAX_KEY, MIN_KEY, BaseFileFooter, named_corruption, parquet
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.errors import CorruptFileError
 from table_format.meta_columns import RECORD_KEY
 from table_format.storage import Storage
+from table_writer.encoding.base_file import BaseFileOptions, bloom_of, key_range
 from table_writer.metadata.column_statistics import has_whole_bounds, may_be_made_up
 from table_writer.surgery.splice import FileEdit, NewColumns
-
-parquet: Any = pq
 
 _OLD_BLOOM = "com.uber.hoodie.bloomfilter"
 # A filter with added keys may have this many times the false positives of a new one.

@@ -31,7 +31,7 @@ class KeyRange:
 
     Attributes:
         rows: of the group.
-        first: a lower bound of its keys, by bytes; None where it is unknown.
+        first: a lower bound of its keys, by bytes; None if it is unknown.
         last: an upper bound of its keys.
     """
 
@@ -63,7 +63,7 @@ def candidate_groups(
         footer: of the file.
         ranges: see `key_ranges`.
         keys: record keys in their order by bytes, a string array without nulls.
-        pages: returns the keys of each page of a row group; None where some are unknown.
+        pages: returns the keys of each page of a row group; None if some are unknown.
     """
     if len(keys) == 0:
         return []

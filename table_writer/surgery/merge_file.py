@@ -13,15 +13,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from table_format.base_file.footer import AVRO_SCHEMA, MODEL_NAME, BaseFileFooter, named_corruption
+from table_format.base_file.footer import AVRO_SCHEMA, MODEL_NAME, BaseFileFooter, named_corruption, parquet
 from table_format.base_file.reader import as_schema
-from table_format.base_file.writer import BaseFileOptions
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, pc
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY
 from table_format.storage import Storage
+from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.files.file_change import EncodedWork, FileChange, WrittenFile
-from table_writer.metadata.column_statistics import ColumnValues, exact_statistics, statistics_of, values_in_use
+from table_writer.metadata.column_statistics import GrowingBounds, exact_statistics, statistics_of
 from table_writer.rows.merge import RowChanges, positions_after
 from table_writer.surgery.group_edits import GroupEdits, Touched
 from table_writer.surgery.key_texts import key_texts
@@ -29,8 +29,6 @@ from table_writer.surgery.locate import KeyRange, candidate_groups
 from table_writer.surgery.opened import OpenedFile, open_file
 from table_writer.surgery.policy import CannotSplice, Mode, SurgeryPolicy
 from table_writer.surgery.splice import FileEdit, splice
-
-parquet: Any = pq
 
 types: Any = pa.types
 
@@ -63,65 +61,32 @@ def spliced_statistics(
         A table of `STATISTICS_SCHEMA`; the sizes are those of the file's own chunks.
     """
     footer = BaseFileFooter(metadata.schema.to_arrow_schema().remove_metadata(), {}, metadata, 0, path)
-    extremes = [_Extremes(footer, schema.field(name)) for name in indexed_columns if name in schema.names]
+    kinds = {name: schema.field(name).type for name in indexed_columns if name in schema.names}
+    bounds = {name: GrowingBounds(name, kind) for name, kind in kinds.items()}
+
+    def by_footer(name: str, groups: Sequence[int]) -> bool:
+        exact = exact_statistics(footer, name, kinds[name], groups)
+        if exact is not None:
+            bounds[name].add_exact(exact)
+        return exact is not None
+
     everywhere = range(metadata.num_row_groups)
-    undecided: dict[int, list[_Extremes]] = defaultdict(list)
-    for column in extremes:
-        if not column.take_from_footer(everywhere):
+    undecided: dict[int, list[str]] = defaultdict(list)
+    for name in bounds:
+        if not by_footer(name, everywhere):
             for group in everywhere:
-                if not column.take_from_footer([group]):
-                    undecided[group].append(column)
+                if not by_footer(name, [group]):
+                    undecided[group].append(name)
     if undecided:
         with storage.open_input(path) as stream, named_corruption(path, stream):
-            # one text, and not certain by the footer where it is the empty one
+            # one text in all rows; the footer is not sure of it where it is the empty one
             few = [name for name in (PARTITION_PATH,) if name in footer.schema.names]
             file = parquet.ParquetFile(stream, read_dictionary=few, coerce_int96_timestamp_unit="us", pre_buffer=True)
-            for group, columns in undecided.items():
-                rows = file.read_row_group(group, columns=[column.field.name for column in columns])
-                rows = as_schema(rows, pa.schema([column.field for column in columns]))
-                for column in columns:
-                    column.take_from_rows(rows.column(column.field.name))
-    values = (ColumnValues(column.field.name, column.values, metadata.num_rows, column.nulls) for column in extremes)
-    return statistics_of(values, file_name, partition, metadata)
-
-
-class _Extremes:
-    """The least and greatest values of a column's row groups, and whether there is a NaN."""
-
-    def __init__(self, footer: BaseFileFooter, field: Any) -> None:
-        self.field = field
-        self.nulls = 0
-        self._footer = footer
-        self._bounds: list[pa.Array[Any]] = []
-
-    @property
-    def values(self) -> Any:
-        """Some values that have the column's bounds; a null when there are no values."""
-        nulls: Any = pa.nulls
-        return pa.chunked_array(self._bounds, self.field.type) if self._bounds else nulls(1, self.field.type)
-
-    def take_from_footer(self, groups: Sequence[int]) -> bool:
-        """Add some row groups; returns False, and adds nothing, when the footer has no exact bounds."""
-        kind = self.field.type
-        statistics = exact_statistics(self._footer, self.field.name, kind, groups)
-        if statistics is None:
-            return False
-        if statistics.lower is not None:
-            self._bounds.append(pa.array([statistics.lower, statistics.upper], kind))
-        self.nulls += statistics.null_count or 0
-        return True
-
-    def take_from_rows(self, column: pa.ChunkedArray[Any]) -> None:
-        """Add the column of a row group."""
-        nulls = column.null_count
-        column = values_in_use(column)
-        bounds = pc.min_max(column)
-        values = [bounds[side] for side in ("min", "max") if bounds[side].is_valid]
-        if types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-            values.append(pa.scalar(float("nan"), column.type))
-        if values:
-            self._bounds.append(pa.array(values, column.type))
-        self.nulls += nulls
+            for group, names in undecided.items():
+                rows = as_schema(file.read_row_group(group, columns=names), pa.schema([(n, kinds[n]) for n in names]))
+                for name in names:
+                    bounds[name].add_rows(rows.column(name))
+    return statistics_of((column.values() for column in bounds.values()), file_name, partition, metadata)
 
 
 Rows = npt.NDArray[np.int64]
@@ -253,9 +218,9 @@ class _Merge:
     def run(self) -> WrittenFile | None:
         """Locate the keys, compare rows, edit the file; None when nothing changes."""
         opened = self.opened
-        with opened.key_pages() as pages:
-            candidates = candidate_groups(opened.footer, opened.ranges, self.change.incoming.keys, pages)
-        old = self.opened.read(candidates, list(dict.fromkeys([RECORD_KEY, *self.change.ordering])))
+        keys = self.change.incoming.keys
+        candidates = candidate_groups(opened.footer, opened.ranges, keys, opened.key_pages)
+        old = opened.read(candidates, list(dict.fromkeys([RECORD_KEY, *self.change.ordering])))
         old_keys = one_chunk(old.column(RECORD_KEY))
         changes = self.change.row_changes(old, old_keys)
         if not changes.changed:

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from table_format.base_file.footer import BaseFileFooter, footer_of, named_corruption
+from table_format.base_file.footer import BaseFileFooter, footer_of, named_corruption, parquet
 from table_format.base_file.reader import as_schema
+from table_format.codecs.arrow_numpy import nulls
 from table_format.schema.evolution import storage_type
 from table_format.storage import Storage
+from table_format.threads import compute_threads
 from table_writer.files.rewrite import few_valued_columns
-from table_writer.surgery.footer import Footer, read_footer
+from table_writer.surgery.footer import Footer, binary_decimals, read_footer
 from table_writer.surgery.locate import KeyRange, key_ranges
 from table_writer.surgery.page_index import key_pages
 from table_writer.surgery.policy import CannotSplice, why_not
-from table_writer.surgery.source import open_source
+from table_writer.surgery.source import Source, open_source
 
-parquet: Any = pq
+_WORD = 8
 
 # Readers take the calendar of old dates from these; the file's other row groups would be read otherwise without them.
 _OLD_CALENDARS = ("org.apache.spark.legacyDateTime", "org.apache.spark.legacyINT96")
@@ -30,38 +33,36 @@ _OLD_CALENDARS = ("org.apache.spark.legacyDateTime", "org.apache.spark.legacyINT
 class OpenedFile:
     """A base file whose columns are those of the table.
 
-    Attributes:
+    Args:
+        source: the file's bytes.
+        file: the file for pyarrow, `decimals` of which are plain bytes.
         footer: of the file.
+        structs: the footer as Thrift structs.
         schema: of the table, meta columns included.
-        structs: the footer as Thrift structs, once it was needed.
+        decimals: see `footer.binary_decimals`.
     """
 
-    def __init__(self, storage: Storage, file: Any, footer: BaseFileFooter, schema: pa.Schema) -> None:
-        self._storage = storage
+    def __init__(
+        self,
+        source: Source,
+        file: Any,
+        footer: BaseFileFooter,
+        structs: Footer,
+        *,
+        schema: pa.Schema,
+        decimals: frozenset[str],
+    ) -> None:
         self._file = file
-        self.structs: Footer | None = None
+        self._decimals = decimals
+        self.structs = structs
         self.footer = footer
         self.schema = schema
+        self.key_pages = key_pages(source, structs)
 
     @cached_property
     def ranges(self) -> list[KeyRange]:
         """The keys of each row group."""
         return key_ranges(self.footer.metadata)
-
-    @contextlib.contextmanager
-    def key_pages(self) -> Iterator[Callable[[int], Sequence[KeyRange] | None]]:
-        """The keys of each page of a row group, see `candidate_groups`; the footer is read on the first call."""
-        with open_source(self._storage, self.footer.path) as source:
-            pages: Callable[[int], Sequence[KeyRange] | None] | None = None
-
-            def pages_of(group: int) -> Sequence[KeyRange] | None:
-                nonlocal pages
-                if pages is None:
-                    self.structs = read_footer(source)
-                    pages = key_pages(source, self.structs)
-                return pages(group)
-
-            yield pages_of
 
     @cached_property
     def chunk_sizes(self) -> list[dict[str, int]]:
@@ -86,7 +87,12 @@ class OpenedFile:
     def read(self, groups: Sequence[int], names: Sequence[str]) -> pa.Table:
         """Some columns of some row groups in the table's types, each column in one chunk."""
         names = list(names)
-        rows = self._file.read_row_groups(list(groups), columns=names).select(names).replace_schema_metadata(None)
+        rows = self._file.read_row_groups(list(groups), columns=names, use_threads=compute_threads() > 1)
+        rows = rows.select(names).replace_schema_metadata(None)
+        for name in self._decimals.intersection(names):
+            kind = self.footer.schema.field(name).type
+            chunks = [decimals_of(chunk, kind) for chunk in rows.column(name).chunks]
+            rows = rows.set_column(names.index(name), name, pa.chunked_array(chunks, kind))
         wanted = pa.schema([self.schema.field(name) for name in names])
         return as_schema(rows, wanted).unify_dictionaries().combine_chunks()
 
@@ -103,22 +109,58 @@ def open_file(storage: Storage, path: str, schema: pa.Schema) -> Iterator[Opened
     Raises:
         CannotSplice: its columns are not the table's, or it cannot be spliced for another reason.
     """
-    with storage.open_input(path) as stream, named_corruption(path, stream):
-        first = parquet.ParquetFile(stream, coerce_int96_timestamp_unit="us")
-        footer = footer_of(first, path, stream.size())
+    with (
+        open_source(storage, path) as source,
+        storage.open_input(path) as stream,
+        named_corruption(path, stream),
+    ):
+        structs = read_footer(source)
+        described = parquet.ParquetFile(stream, metadata=structs.parquet, coerce_int96_timestamp_unit="us")
+        footer = footer_of(described, path, source.size)
         reason = why_not(footer) or _other_columns(footer.schema, schema)
         if reason is None and any(key in footer.key_values for key in _OLD_CALENDARS):
             reason = "its dates are of an old calendar"
         if reason is not None:
             raise CannotSplice(reason)
+        decimals, metadata = binary_decimals(structs)
         file = parquet.ParquetFile(
             stream,
-            metadata=footer.metadata,
+            metadata=metadata,
             read_dictionary=few_valued_columns(footer),
             coerce_int96_timestamp_unit="us",
             pre_buffer=True,
         )
-        yield OpenedFile(storage, file, footer, schema)
+        yield OpenedFile(source, file, footer, structs, schema=schema, decimals=decimals)
+
+
+def decimals_of(numbers: Any, kind: pa.DataType) -> pa.Array[Any]:
+    """Decimals from their unscaled numbers.
+
+    Args:
+        numbers: a fixed-size binary array of at most 16 bytes a value, big-endian in two's complement.
+        kind: the type of the decimals, of 128 bits.
+    """
+    width, count = numbers.type.byte_width, numbers.offset + len(numbers)
+    validity, data = numbers.buffers()
+    if not len(numbers) or data is None:
+        empty: pa.Array[Any] = nulls(len(numbers), kind)
+        return empty
+    # eight bytes in front, so that eight bytes up to the end of any value can be read
+    padded = np.zeros(_WORD + count * width, np.uint8)
+    padded[_WORD:] = np.frombuffer(data, np.uint8, count * width)
+
+    def number_before(end: int, used: int) -> npt.NDArray[np.int64]:
+        """The number of the last `used` of the eight bytes in front of a place in each value, with its sign."""
+        words = np.ndarray((count,), ">i8", padded, end, (width,)).astype("<i8")
+        unused = 8 * (_WORD - used)
+        return words << unused >> unused
+
+    words: Any = np.empty((count, 2), "<i8")
+    words[:, 0] = number_before(width, min(width, _WORD))
+    words[:, 1] = words[:, 0] >> 63 if width <= _WORD else number_before(width - _WORD, width - _WORD)
+    content: Any = [validity, pa.py_buffer(words)]
+    decimals: pa.Array[Any] = pa.Array.from_buffers(kind, len(numbers), content, offset=numbers.offset)
+    return decimals
 
 
 def _other_columns(file: pa.Schema, table: pa.Schema) -> str | None:

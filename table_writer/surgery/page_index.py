@@ -131,7 +131,7 @@ _NULL_PAGES, _LEAST, _GREATEST = 1, 2, 3  # fields of ColumnIndex
 
 
 def key_pages(source: Source, footer: Footer) -> Callable[[int], Sequence[KeyRange] | None]:
-    """A function from the number of a row group to the key ranges of its pages; None where some are unknown.
+    """A function from the number of a row group to the key ranges of its pages; None if some are unknown.
 
     Bounds of pages may be truncated, but they are bounds (Parquet's `ColumnIndex`).
     """

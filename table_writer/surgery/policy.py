@@ -115,7 +115,7 @@ class SurgeryPolicy:
         return None
 
     def too_loose(self, ranges: Sequence[KeyRange]) -> str | None:
-        """Why a file of such row groups is to be sorted anew; None when it is not."""
+        """Why a file of such row groups has to be sorted again; None if it need not be."""
         share = loose_share(ranges)
         if self.mode is Mode.AUTO and share > self.max_loose:
             return f"{share:.0%} of the rows would be in row groups whose keys overlap those of others"

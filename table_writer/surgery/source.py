@@ -59,7 +59,8 @@ class LocalSource:
         """Read exactly `size` bytes at `offset`."""
         parts = []
         while size > 0:
-            part = os.pread(self.descriptor, size, offset)
+            with storage_errors(self.path):
+                part = os.pread(self.descriptor, size, offset)
             if not part:
                 raise CorruptFileError(self.path, offset, "the file ends early")
             parts.append(part)
@@ -189,10 +190,10 @@ def open_source(storage: Storage, path: str) -> Iterator[Source]:
         return
     with storage_errors(path):
         descriptor = os.open(storage.full_path(path), os.O_RDONLY)
-        try:
-            yield LocalSource(descriptor, path)
-        finally:
-            os.close(descriptor)
+    try:
+        yield LocalSource(descriptor, path)
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager

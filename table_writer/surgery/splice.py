@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from table_format.base_file.writer import BaseFileOptions
-from table_format.meta_columns import constant
 from table_format.storage import Storage
+from table_format.threads import compute_threads
+from table_writer.encoding.base_file import BaseFileOptions
+from table_writer.encoding.meta_columns import constant
 from table_writer.surgery.compact import STRUCT, Struct
-from table_writer.surgery.encode import EncodedColumns, WriterArguments, encode_columns
+from table_writer.surgery.encode import EncodedColumns, RowsToEncode, WriterArguments, encode_columns, rows_to_encode
 from table_writer.surgery.footer import (
     MAGIC,
     ChunkField,
@@ -37,6 +40,8 @@ from table_writer.surgery.source import MemorySource, Source, Target, open_sourc
 
 _INDEX_AT_ONCE = 64 << 20
 _BLOOM_HEADER = 64
+# Row groups that are encoded at a time; a second one fills the pauses of the first, and the end of a write.
+_ENCODERS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +137,21 @@ def splice(
     with open_source(storage, source) as opened:
         footer = footer or read_footer(opened)
         _check(footer, edit)
-        with open_target(storage, target) as out, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with open_target(storage, target) as out, _encoders() as pool:
             return _Splice(opened, footer, edit, options, out, pool=pool).run()
+
+
+class _InTurn(concurrent.futures.Executor):
+    """Does its work at once, in the caller's thread: where all cores are busy, more threads only take memory anew."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[Any]:
+        done: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        done.set_result(function(*args, **kwargs))
+        return done
+
+
+def _encoders() -> concurrent.futures.Executor:
+    return concurrent.futures.ThreadPoolExecutor(_ENCODERS) if compute_threads() > 1 else _InTurn()
 
 
 def _check(footer: Footer, edit: FileEdit) -> None:
@@ -206,13 +224,14 @@ class _Splice:
         self.writer_arguments: WriterArguments = {}
         edits = (edit.groups.get(ordinal) for ordinal in range(len(footer.groups)))
         self.tables = iter([*(group.table for group in edits if isinstance(group, NewColumns)), *edit.appended])
-        self.ahead: concurrent.futures.Future[EncodedColumns] | None = None
+        self.ahead: deque[concurrent.futures.Future[EncodedColumns]] = deque()
         self.bytes_copied = self.bytes_encoded = 0
 
     def run(self) -> SpliceResult:
         """Write the file."""
         self.out.write(MAGIC)
-        self._encode_next()
+        for _ in range(1 if isinstance(self.pool, _InTurn) else _ENCODERS):
+            self._encode_next()
         for ordinal, group in enumerate(self.footer.groups):
             edit = self.edit.groups.get(ordinal)
             if not isinstance(edit, Dropped):
@@ -257,30 +276,30 @@ class _Splice:
     def _encode_next(self) -> None:
         """Encode the next rows while bytes before them are copied; both release the GIL."""
         table = next(self.tables, None)
-        self.ahead = None if table is None else self.pool.submit(self._encode_rows, table)
+        if table is not None:
+            names = [name for name in table.column_names if name not in self.edit.constants]
+            rows = self._prepared(table.select(names)) if names else None
+            self.ahead.append(self.pool.submit(self._encode, rows, len(table)))
 
-    def _encode_rows(self, table: pa.Table) -> EncodedColumns:
-        names = [name for name in table.column_names if name not in self.edit.constants]
-        if not names:
-            return EncodedColumns(MemorySource(pa.py_buffer(b"")), {}, len(table))
-        return self._encode(table.select(names))
+    def _prepared(self, table: pa.Table) -> RowsToEncode:
+        return rows_to_encode(table, self.footer, self.options, self.writer_arguments)
 
-    def _encode(self, table: pa.Table) -> EncodedColumns:
-        return encode_columns(
-            table, self.footer, self.options, indexed=self.indexed, known_arguments=self.writer_arguments
-        )
+    def _encode(self, rows: RowsToEncode | None, count: int) -> EncodedColumns:
+        if rows is None:
+            return EncodedColumns(MemorySource(pa.py_buffer(b"")), {}, count)
+        return encode_columns(rows, self.footer, indexed=self.indexed)
 
     def _encoded(self, table: pa.Table | None, rows: int) -> Iterator[EncodedColumns]:
         """The encoded columns of a row group; constants last, since they replace others."""
-        if table is not None and self.ahead is not None:
+        if table is not None and self.ahead:
             self.out.flush()
-            encoded = self.ahead.result()
+            encoded = self.ahead.popleft().result()
             self._encode_next()
             yield encoded
         if self.edit.constants:
             if rows not in self.constants:
                 same = pa.table({name: constant(text, rows) for name, text in self.edit.constants.items()})
-                self.constants[rows] = self._encode(same)
+                self.constants[rows] = self._encode(self._prepared(same), rows)
             yield self.constants[rows]
 
     def _model(self) -> Struct:
@@ -387,7 +406,7 @@ class _IndexReader:
         self.data = source.read(self.start, end - self.start) if end - self.start <= _INDEX_AT_ONCE else None
 
     def read(self, offset: int, size: int) -> bytes:
-        """Exactly so many bytes from `offset` on."""
+        """Read exactly `size` bytes from `offset` on."""
         if self.data is None:
             return self.source.read(offset, size)
         return self.data[offset - self.start : offset - self.start + size]

@@ -1,7 +1,8 @@
-"""The base files that a write by the record index builds on, and how large files are to become."""
+"""The current base files of a write by the record index, and the target sizes of files."""
 
 from __future__ import annotations
 
+import functools
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,51 +10,81 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute
+import pyarrow.compute as pc
 
 from table_format.base_file.reader import read_base_file
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
-from table_format.errors import UnsupportedTableError
-from table_format.mapping import Mapper, in_threads
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
+from table_format.errors import RecordIndexError, UnsupportedTableError
 from table_format.meta_columns import RECORD_KEY
-from table_format.metadata_table.reader import MetadataTable
 from table_format.metadata_table.record_index import RecordIndex
-from table_format.metadata_table.record_index_entries import CHANGES_SCHEMA
-from table_format.slices.file_slices import latest_base_files, list_data_files
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
+from table_writer.encoding.record_index_entries import CHANGES_SCHEMA
+from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata.index_deltas import DeltaFile, write_delta
 from table_writer.plan import option_registry as registry
 from table_writer.plan.options import WriteOptions
-from table_writer.plan.plan import CURRENT_SCHEMA
+from table_writer.slots.current import numbered
+from table_writer.slots.partition_files import PartitionFiles
 from table_writer.tagging.placement import Numbers, Sizing
+from table_writer.tagging.tagging import file_names_of, place_of
 
-pc: Any = compute  # the stubs lag behind the functions
+_COMMITS_AVERAGED = 8
 
-_COMMITS_LOOKED_AT = 8
-
-# An average over fewer rows says more of a file's footer than of its rows.
+# With fewer rows the average mostly measures the file's footer.
 _ROWS_TO_TRUST = 1000
 
-# Three zeros and five decimal digits: one random file id in 40,000 looks so, too.
+# Three zeros and five decimal digits: one random file id in 40,000 matches too.
 _BUCKET_SHAPE = "^000[0-9]{5}-"
 
 
 @dataclass(frozen=True)
 class CurrentFiles:
-    """The latest base file of each file group.
+    """The latest base file of each file group of some partitions.
 
     Attributes:
-        table: of `CURRENT_SCHEMA`, with the number of the file group, which is its row, in the place of the bucket.
+        table: of `CURRENT_SCHEMA`, with the number of the file group, which is its row number, in the bucket column.
         sizes: their bytes.
     """
 
     table: pa.Table
     sizes: pa.Array[Any]
 
+    @classmethod
+    def of(cls, files: PartitionFiles, partitions: Iterable[str] | None) -> CurrentFiles:
+        """Look up some partitions, or all for None."""
+        latest = files.of(None if partitions is None else sorted(partitions))
+        numbers = from_numpy(np.arange(latest.num_rows, dtype=np.int32))
+        sizes: Any = latest["size"].combine_chunks()
+        return cls(numbered(latest, numbers), sizes)
+
+    @functools.cached_property
+    def names(self) -> Any:
+        """The file groups as `file_names_of` names them."""
+        return file_names_of(self.table["partition"], self.table["file_id"])
+
+    def numbers_of(self, groups: Iterable[str]) -> Numbers:
+        """Numbers of file groups that the record index names.
+
+        Args:
+            groups: as `file_names_of` names them.
+
+        Raises:
+            RecordIndexError: the table does not have one.
+        """
+        wanted: Any = pa.array(list(groups), pa.string())
+        numbers = pc.index_in(wanted, value_set=self.names)
+        if numbers.null_count:
+            partition, file_id = place_of(wanted[int(np.flatnonzero(~valid_mask(numbers))[0])].as_py())
+            raise RecordIndexError(
+                f"the record index has keys of these rows in file group {file_id} of partition {partition!r}, which "
+                "the table does not have: rebuild it by `hudi-catalog index bootstrap`"
+            )
+        return to_numpy(numbers)
+
     def sizes_of(self, partitions: set[str]) -> dict[str, list[tuple[int, int]]]:
-        """Number and bytes of each file group of some partitions."""
+        """Number and size in bytes of each file group of some partitions."""
         wanted = pc.is_in(self.table["partition"], value_set=pa.array(sorted(partitions), pa.string()))
         numbers = np.flatnonzero(to_numpy(wanted.combine_chunks()).astype(np.bool_))
         at = from_numpy(numbers)
@@ -64,52 +95,61 @@ class CurrentFiles:
         return groups
 
     def only(self, numbers: Numbers) -> pa.Table:
-        """The rows of some file groups; numbers of new file groups have none."""
+        """The rows of some file groups; new file groups have no row."""
         return self.table.take(from_numpy(numbers[numbers < self.table.num_rows].astype(np.int64)))
 
 
-def indexed_files(client: TableClient, timeline: Timeline) -> CurrentFiles:
-    """The latest base file of each file group, from the metadata table or a listing.
+@dataclass(frozen=True)
+class GroupPaths:
+    """Paths of file groups that the record index names, looked up by partition.
 
-    Args:
-        client: the table.
-        timeline: loaded after the write's own instant was requested, so that no commit is missed unnoticed.
+    Attributes:
+        files: of the table.
     """
-    metadata = MetadataTable.open(client, timeline)
-    files = list_data_files(client.storage) if metadata is None else metadata.files()
-    latest = latest_base_files(files, timeline)
-    numbers = from_numpy(np.arange(latest.num_rows, dtype=np.int32))
-    columns = [latest["partition"], numbers, latest["file_id"], latest["instant"], latest["path"]]
-    table = pa.table(columns, schema=CURRENT_SCHEMA).combine_chunks()
-    sizes: Any = latest["size"].combine_chunks()
-    return CurrentFiles(table, sizes)
+
+    files: PartitionFiles
+
+    def paths_of(self, groups: Any) -> list[str]:
+        """The path of each group's newest base file; see `CurrentFiles.numbers_of`."""
+        names: list[str] = groups.to_pylist()
+        current = CurrentFiles.of(self.files, {place_of(name)[0] for name in names})
+        paths: list[Any] = current.table["path"].take(from_numpy(current.numbers_of(names))).to_pylist()
+        return paths
 
 
-def refuse_buckets(files: CurrentFiles) -> None:
+def refuse_buckets(files: PartitionFiles) -> None:
     """Refuse a table whose files all bear buckets in their names: records in other files would be lost to its writers.
+
+    All are looked at only where those of the newest write are such.
 
     Raises:
         UnsupportedTableError: it is one.
     """
-    bucketed = pc.match_substring_regex(files.table["file_id"], _BUCKET_SHAPE)
-    if files.table.num_rows and pc.all(bucketed).as_py():
+    if not _are_buckets(files.recent()):
+        return
+    every = files.of()
+    if every.num_rows and _are_buckets(every):
         raise UnsupportedTableError(
-            f"{files.table['path'][0].as_py()}: the files of this table are buckets, where its other writers look for "
+            f"{every['path'][0].as_py()}: the files of this table are buckets, where its other writers look for "
             "records by their hash: leave hoodie.index.type=RECORD_INDEX out, and give hoodie.bucket.index.num.buckets"
         )
 
 
-def sizing(options: WriteOptions, known: float | None, measured: float | None) -> Sizing:
-    """How large the files of a write become.
+def _are_buckets(files: pa.Table) -> bool:
+    return pc.all(pc.match_substring_regex(files["file_id"], _BUCKET_SHAPE)).as_py() is not False
 
-    A record's bytes are those that the last commits tell; else `hoodie.copyonwrite.record.size.estimate`, where the
+
+def sizing(options: WriteOptions, known: float | None, measured: float | None) -> Sizing:
+    """Target sizes of the files of a write.
+
+    A record's bytes are the average of the last commits; else `hoodie.copyonwrite.record.size.estimate`, where the
     job gives it; else those of a sample of the rows. Apache takes its default of 1024 bytes in the last case, which
     makes the first files of narrow rows many times too small.
 
     Args:
         options: of the job.
         known: bytes of a record in the files of the last commits, see `average_record`.
-        measured: bytes of a row of the batch in a file; None where it was not measured.
+        measured: bytes of a row of the batch in a file; None if it was not measured.
     """
     split = None if options.flag(registry.AUTO_SPLIT) else options.number(registry.INSERT_SPLIT)
     record = known or options.number(registry.RECORD_SIZE) or measured or 1.0
@@ -118,12 +158,12 @@ def sizing(options: WriteOptions, known: float | None, measured: float | None) -
 
 
 def average_record(timeline: Timeline) -> float | None:
-    """Bytes of a record in the files of the last commits; None when they wrote too few to tell.
+    """Bytes of a record in the files of the last commits; None if they wrote too few.
 
     Copy-on-write files are written whole, so that each write stat has a whole file's bytes and rows.
     """
     size = rows = 0
-    for instant in list(reversed(timeline.writes))[:_COMMITS_LOOKED_AT]:
+    for instant in list(reversed(timeline.writes))[:_COMMITS_AVERAGED]:
         stats = timeline.commit_metadata(instant).stats()
         size += sum(stat.file_size_in_bytes for stat in stats)
         rows += sum(stat.num_writes for stat in stats)
@@ -132,13 +172,13 @@ def average_record(timeline: Timeline) -> float | None:
     return None
 
 
-# A few files are read sooner than workers are asked.
+# Fewer files than this are read faster than workers start.
 _FILES_READ_HERE = 8
 
 
 @dataclass(frozen=True)
 class ReplacedGroup:
-    """One file group that leaves the table.
+    """A file group that is replaced.
 
     Attributes:
         storage: the table's.
@@ -166,11 +206,11 @@ def forget_groups(
     *,
     mapper: Mapper,
 ) -> list[DeltaFile]:
-    """Delete the keys of file groups that leave the table from its record index, those that it has there.
+    """Delete the keys of replaced file groups from the record index, if it locates them there.
 
     Args:
         client: the table.
-        timeline: of before the write.
+        timeline: as of before the write.
         options: of look-ups.
         folder: for the write's delta files.
         groups: rows of `CURRENT_SCHEMA`.
@@ -185,9 +225,9 @@ def forget_groups(
 
 
 def forget_group(group: ReplacedGroup) -> DeltaFile | None:
-    """Delete the keys of a file group from the index, those that it has there.
+    """Delete the keys of a file group from the index, if it locates them there.
 
-    A key that lies elsewhere by the index, as one of two rows of a key may, stays.
+    A key that the index locates elsewhere (of a duplicate row) stays.
 
     Raises:
         HudiError: the file or the index cannot be read.

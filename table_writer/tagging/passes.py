@@ -1,7 +1,7 @@
 """The passes of a write by the record index: rows are keyed, tagged by the index, placed, and written.
 
-1. Rows get their keys, and are held.
-2. They are tagged: a small batch on the driver, from its keys alone; another one in tasks, each with the keys of one
+1. Rows are keyed and held.
+2. Rows are tagged: a small batch on the driver, from its keys alone; a larger one in tasks, each with the keys of one
    file group of the index. Rows that are all new skip this.
 3. The driver adds up the heads of the blocks, plans the file groups of new rows, and the rows go on to the writing
    tasks; or, with some sort modes of a bulk insert, they are written where they are.
@@ -25,8 +25,9 @@ from table_writer.execution.executor import Block, Executor, Held, Place, RowSou
 from table_writer.execution.slot_rows import in_one_piece
 from table_writer.files.file_change import WrittenFile
 from table_writer.plan.operations import SortMode
-from table_writer.plan.plan import FilePlan, TaskIdentity
+from table_writer.plan.plan import CURRENT_SCHEMA, FilePlan, TaskIdentity
 from table_writer.rows.merge import sorted_rows
+from table_writer.slots.partition_files import PartitionFiles
 from table_writer.slots.slot import GroupRows, write_groups, write_slots
 from table_writer.tagging.files import CurrentFiles
 from table_writer.tagging.placement import Sizing, other_rows, place_inserts, slot_targets
@@ -40,7 +41,7 @@ from table_writer.tagging.stages import (
     spread_blocks,
     tag_slots,
 )
-from table_writer.tagging.tagging import TagPlan, Tags, tag_rows
+from table_writer.tagging.tagging import TagPlan, place_of, tag_rows
 
 Rows = npt.NDArray[np.int64]
 
@@ -51,14 +52,14 @@ _ADVICE = ": give it more partitions by `repartition`"
 
 @dataclass(frozen=True)
 class StayPlan:
-    """How the rows of a task become files.
+    """How a task writes its own rows to files.
 
     Attributes:
         files: see `FilePlan`; without current files.
-        per_file: rows of a file, at most.
+        per_file: most rows of a file.
         sort: by partition path and record key; else rows stay in their order.
         checks: of the keyed blocks' keys, by task and block; None for tagged ones.
-        assigned: by task and block what the driver decided; None when it decided nothing.
+        assigned: by task and block the driver's decisions; None for none.
     """
 
     files: FilePlan
@@ -71,7 +72,7 @@ class StayPlan:
 def write_where_they_are(plan: StayPlan, blocks: Iterator[Block], task: TaskIdentity) -> Iterator[WrittenFile]:
     """Write the files of a task's own rows.
 
-    Memory: with `sort` all rows of the task; else those that do not fill a file yet, of each partition path.
+    Memory: with `sort` all rows of the task; else, of each partition path, those that do not fill a file yet.
 
     Args:
         plan: what to do.
@@ -79,7 +80,7 @@ def write_where_they_are(plan: StayPlan, blocks: Iterator[Block], task: TaskIden
         task: which attempt of which task this is.
 
     Raises:
-        TransactionError: these are not the rows whose heads the driver has.
+        TransactionError: the rows differ from those that the driver planned for.
         SchemaError: a column is too large for one file, or with `sort` for one task.
     """
     tables = _tables(plan, blocks)
@@ -91,7 +92,7 @@ def _tables(plan: StayPlan, blocks: Iterable[Block]) -> Iterator[pa.Table]:
     for block in blocks:
         rows = block.rows
         if plan.assigned is not None:
-            # the driver knows each row of a small batch
+            # a small batch was tagged on the driver
             rows = assigned_rows(plan.assigned.get(block.place), rows, moves=False)
         elif plan.checks is not None and plan.checks.get(block.place) != key_check(rows):
             raise other_rows()
@@ -134,7 +135,7 @@ def _in_key_order(plan: StayPlan, tables: Iterable[pa.Table]) -> Iterator[GroupR
 
 
 def _by_partition(rows: pa.Table) -> Iterator[tuple[str, Rows | None]]:
-    """Partition paths, and the positions of the rows of each, rising; None for all rows."""
+    """Partition paths, each with the ascending positions of its rows; None for all rows."""
     if PARTITION_PATH not in rows.column_names:
         yield "", None
         return
@@ -150,6 +151,8 @@ Finish = Callable[[Profile, pa.Table], FilePlan]
 
 _Blocks = Mapping[Place, BlockSummary]
 
+_NO_FILES = CURRENT_SCHEMA.empty_table()
+
 _TAGGED_BYTES = 128 << 20
 
 _MOST_TASKS = 10_000
@@ -164,18 +167,18 @@ class IndexedWrite:
         tags: how they are tagged; None when all are inserted as they are.
         index: the record index; None when nothing is looked up.
         files: of the table.
-        placed: current files that may take new records; none where the write replaces them.
-        sizing: by the bytes that a row of the batch takes in a file.
+        placed: current files that may take new records; none if the write replaces them.
+        sizing: given the bytes that a row of the batch takes in a file.
         partitioned: the table has partitions.
-        tasks: writing tasks that the job asks for.
-        driver_rows: rows that are tagged on the driver, at most.
+        tasks: number of writing tasks, if the job sets it.
+        driver_rows: most rows to tag on the driver.
         sort: how rows that are inserted are laid out; see `SortMode`.
     """
 
     rows: RowPlan
     tags: TagPlan | None
     index: RecordIndex | None
-    files: CurrentFiles
+    files: PartitionFiles
     placed: bool
     sizing: Callable[[float | None], Sizing]
     partitioned: bool
@@ -189,7 +192,7 @@ class IndexedWrite:
         Args:
             executor: runs the tasks.
             rows: the rows.
-            finish: the plan of the files, when it is known what is to be written and which current files change.
+            finish: makes the plan of the files once the rows to write and the changed current files are known.
 
         Raises:
             HudiError: a task's error, as it raised it.
@@ -211,7 +214,7 @@ class IndexedWrite:
                 return self._place(executor, tagged, blocks, finish, profile=profile)
 
     def _tag_here(self, keyed: Held, blocks: _Blocks, plan: TagPlan) -> tuple[Profile, dict[Place, Assigned]]:
-        """Tag a small batch, whose keys and ordering values alone come to the driver."""
+        """Tag a small batch on the driver, which gets only its keys and ordering values."""
         slims = keyed.keys()
         if slims.keys() != blocks.keys():
             raise other_rows()
@@ -225,8 +228,8 @@ class IndexedWrite:
         for number, place in enumerate(places):
             chosen = np.flatnonzero(owners == number)
             start = int(ends[number]) - tables[number].num_rows
-            part = Tags(tags.rows[chosen] - start, tags.numbers[chosen], tags.gone[chosen], {})
-            assigned[place] = Assigned(blocks[place].check, part)
+            part = tags.part(chosen)
+            assigned[place] = Assigned(blocks[place].check, replace(part, rows=part.rows - start))
         return Profile.of(slim, tags, most=max(1, slim.num_rows)), assigned
 
     def _tag_there(self, executor: Executor, keyed: Held, blocks: _Blocks, plan: TagPlan) -> Held:
@@ -235,7 +238,7 @@ class IndexedWrite:
         groups = 1 if self.index is None else self.index.layout.count
         wanted = max(executor.parallelism, -(-size // _task_bytes(executor)))
         parts = max(1, -(-wanted // groups))
-        # one a core: hashes leave tasks alike, and starting one takes as long as looking ten thousands of keys up
+        # hashes spread keys evenly, and starting a task costs as much as ten thousand look-ups
         tasks = min(groups * parts, wanted, _MOST_TASKS)
         spread = partial(spread_blocks, SpreadPlan(self.index, parts, plan.by_partition, tasks))
         tagging = partial(tag_slots, plan, self.index, self.rows.ordering)
@@ -254,17 +257,21 @@ class IndexedWrite:
         weighed = [block.record for block in blocks.values() if block.record is not None]
         sizing = self.sizing(sum(weighed) / len(weighed) if weighed else None)
         if self.sort is not SortMode.GLOBAL_SORT:
-            # rows that are all inserted are written in the tasks that have them
+            # if all rows are inserted, each task writes its own rows
             checks = {place: block.check for place, block in blocks.items()} if self.tags is None else None
-            files = replace(finish(profile, self.files.table.slice(0, 0)), as_they_come=True)
+            files = replace(finish(profile, _NO_FILES), as_they_come=True)
             staying = StayPlan(files, sizing.per_file, self.sort is SortMode.PARTITION_SORT, checks, assigned)
             return executor.collect(rows, partial(write_where_they_are, staying))
-        current = self.files.sizes_of(set(profile.inserts)) if self.placed else {}
-        first = self.files.table.num_rows
-        places = place_inserts(profile.inserts, current, sizing, first, profile.updates)
+        indexed = [*profile.updates, *profile.relied]
+        touched = {place_of(group)[0] for group in indexed} | (set(profile.inserts) if self.placed else set())
+        present = CurrentFiles.of(self.files, touched)
+        numbers = present.numbers_of(indexed).tolist()
+        updates = dict(zip(numbers, profile.updates.values(), strict=False))
+        current = present.sizes_of(set(profile.inserts)) if self.placed else {}
+        places = place_inserts(profile.inserts, current, sizing, present.table.num_rows, updates)
         size = sum(block.size for block in blocks.values())
-        targets = slot_targets(profile.updates, places, self.files.table, self._most_slots(executor, size))
-        plan = finish(profile, self.files.only(targets.numbers) if self.placed else self.files.table.slice(0, 0))
+        targets = slot_targets(updates, places, present.table, self._most_slots(executor, size))
+        plan = finish(profile, present.only(targets.numbers) if self.placed else _NO_FILES)
         if not len(targets.numbers):
             return []
         slots = int(targets.slots.max()) + 1

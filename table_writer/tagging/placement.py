@@ -1,4 +1,4 @@
-"""Where new records go: into small files first, then into new files of the right size, by ranges of their keys."""
+"""Placement of new records: first in small files, then in new files of the target size, by key ranges."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyarrow import compute
+import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import from_numpy, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
 from table_format.errors import TransactionError
 from table_writer.rows.merge import positions_after
-
-pc: Any = compute  # the stubs lag behind the functions
+from table_writer.tagging.tagging import NEW, file_names_of
 
 Numbers = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class Sizing:
-    """How large files become, as Apache's `UpsertPartitioner` has it.
+    """Target sizes of files, as in Apache's `UpsertPartitioner`.
 
     Attributes:
         small: files below this take new records (`hoodie.parquet.small.file.limit`); 0 for none.
-        most: bytes that they are filled up to (`hoodie.parquet.max.file.size`).
+        most: bytes up to which they are filled (`hoodie.parquet.max.file.size`).
         record: bytes of a record in a file, on average.
-        split: records of a new file; None for as many as fit (`hoodie.copyonwrite.insert.auto.split`).
+        split: records of a new file; None to fill the file (`hoodie.copyonwrite.insert.auto.split`).
     """
 
     small: int
@@ -38,11 +37,11 @@ class Sizing:
 
     @property
     def per_file(self) -> int:
-        """Records of a new file, at most."""
+        """Most records of a new file."""
         return self.split or max(1, int(self.most / max(self.record, 1e-3)))
 
     def room(self, size: int) -> int:
-        """Records that a file of some bytes still takes; none unless it is small."""
+        """Records that still fit into a file of `size` bytes; 0 unless it is small."""
         return max(0, int((self.most - size) / max(self.record, 1e-3))) if size < self.small else 0
 
 
@@ -51,9 +50,9 @@ class Sample:
     """Records to insert into one partition.
 
     Attributes:
-        rows: how many.
+        rows: their number.
         keys: some of their keys, in any order.
-        weights: records that each of these stands for.
+        weights: number of records that each key represents.
     """
 
     rows: int
@@ -66,7 +65,7 @@ class Ranges:
     """The file groups that take one partition's new records.
 
     Attributes:
-        bounds: the least key of each file group but the first, rising.
+        bounds: the least key of each file group but the first, ascending.
         numbers: of the file groups.
     """
 
@@ -81,8 +80,8 @@ class Ranges:
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where the records to insert go.
+class Placement:
+    """File groups for the records to insert.
 
     Attributes:
         partitions: ranges of each partition.
@@ -100,7 +99,7 @@ class Places:
             partitions: their partition paths, as a dictionary array; None in a table without partitions.
 
         Raises:
-            KeyError: a partition for which nothing was planned.
+            KeyError: a partition without a plan.
         """
         if partitions is None:
             return self.partitions[""].numbers_of(keys)
@@ -119,10 +118,10 @@ def place_inserts(
     sizing: Sizing,
     first: int,
     updated: Mapping[int, int] | None = None,
-) -> Places:
-    """Plan the file groups of new records.
+) -> Placement:
+    """Assign new records to file groups.
 
-    Each partition's records are cut by their keys into ranges, so that files of one write do not overlap. Small files
+    Each partition's records are divided by key ranges, so that files of one write do not overlap. Small files
     that are rewritten anyway come first, then the smallest ones: the fewest files are touched.
 
     Args:
@@ -144,13 +143,13 @@ def place_inserts(
             shares.append((first + len(created), left / new))
             created.append(partition)
         ranges[partition] = _cut(sample, shares)
-    return Places(ranges, tuple(created))
+    return Placement(ranges, tuple(created))
 
 
 def _small_files(
     rows: int, files: Sequence[tuple[int, int]], sizing: Sizing, updated: Mapping[int, int]
 ) -> list[tuple[int, float]]:
-    """File groups that take records, with their number of them."""
+    """File groups that take records, with the number of records for each."""
     rooms = [(number not in updated, size, number) for number, size in files if sizing.room(size)]
     shares: list[tuple[int, float]] = []
     for _, size, number in sorted(rooms):
@@ -179,22 +178,45 @@ class Targets:
     """File groups that a write changes.
 
     Attributes:
-        numbers: of the file groups, rising.
-        partitions: place of each one's partition in `names`.
+        numbers: of the file groups, ascending.
+        partitions: index of each one's partition in `names`.
         names: partition paths.
         slots: the writing task of each.
+        updated: numbers of the current file groups that rows are tagged with.
+        groups: these, as `file_names_of` names them.
     """
 
     numbers: Numbers
     partitions: Numbers
     names: tuple[str, ...]
     slots: Numbers
+    updated: Numbers
+    groups: pa.Array[Any]
 
-    def positions(self, numbers: Numbers) -> npt.NDArray[np.int64]:
-        """Where some file groups are among these.
+    def numbers_of(self, groups: Any) -> Numbers:
+        """Number of the file group of each row; `NEW` for null.
+
+        Args:
+            groups: a dictionary array of names.
 
         Raises:
             TransactionError: a file group that the driver does not know of.
+        """
+        numbers = np.full(len(groups), NEW, np.int32)
+        tagged = valid_mask(groups.indices)
+        codes = groups.indices.filter(from_numpy(tagged))
+        # a dictionary may have groups that no row of this block goes to
+        places = pc.index_in(groups.dictionary, value_set=self.groups).take(codes)
+        if places.null_count:
+            raise other_rows()
+        numbers[tagged] = self.updated[to_numpy(places)]
+        return numbers
+
+    def positions(self, numbers: Numbers) -> npt.NDArray[np.int64]:
+        """Positions of some file groups among these.
+
+        Raises:
+            TransactionError: a file group that the driver did not plan.
         """
         places = np.searchsorted(self.numbers, numbers)
         if len(numbers) and (places.max() >= len(self.numbers) or (self.numbers[places] != numbers).any()):
@@ -202,15 +224,18 @@ class Targets:
         return places
 
 
-def slot_targets(updates: Mapping[int, int], places: Places, current: pa.Table, most: int) -> Targets:
-    """The file groups of a write, shared out among writing tasks.
+def slot_targets(updates: Mapping[int, int], places: Placement, current: pa.Table, most: int) -> Targets:
+    """Divide the file groups of a write among writing tasks.
 
     Args:
         updates: rows by number of the current file group that they change.
         places: of new rows.
         current: of `CURRENT_SCHEMA`; the rows are the file groups.
-        most: tasks.
+        most: most tasks.
     """
+    updated = np.array(sorted(updates), np.int32)
+    changed = current.take(from_numpy(updated.astype(np.int64)))
+    groups = file_names_of(changed["partition"], changed["file_id"])
     placed = [number for ranges in places.partitions.values() for number in ranges.numbers.tolist()]
     numbers = np.array(sorted({*updates, *placed}), np.int32)
     old = numbers[numbers < current.num_rows]
@@ -219,12 +244,12 @@ def slot_targets(updates: Mapping[int, int], places: Places, current: pa.Table, 
     codes = {name: code for code, name in enumerate(dict.fromkeys(homes))}
     partitions = np.array([codes[name] for name in homes], np.int32)
     slots = (np.arange(len(numbers)) % max(1, most)).astype(np.int32)
-    return Targets(numbers, partitions, tuple(codes), slots)
+    return Targets(numbers, partitions, tuple(codes), slots, updated, groups)
 
 
 def other_rows() -> TransactionError:
-    """For rows other than those whose heads the driver has."""
+    """The error for rows that differ from those that the driver planned for."""
     return TransactionError(
-        "the rows to write came out differently when Spark computed them a second time, after it had lost a part of "
+        "the rows to write differed when Spark computed them a second time, after it had lost a part of "
         "them; nothing was written. Store the DataFrame first, or make it deterministic"
     )

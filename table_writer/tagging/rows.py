@@ -1,4 +1,4 @@
-"""First pass of a write by the record index: rows get their keys, and the driver learns about them what it needs."""
+"""First pass of a write by the record index: rows get their keys, and the driver gets a summary of them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import compute
 
-from table_format.base_file.writer import BaseFileOptions
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, spans_of, to_numpy
 from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
+from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.execution.executor import Block
 from table_writer.plan.plan import KeyPlan, TaskIdentity
 from table_writer.rows.slot_rows import flushes, keyed_rows, user_rows
 from table_writer.tagging.placement import Sample
 from table_writer.tagging.tagging import NEW, Tags, slim_rows
-
-pc: Any = compute  # the stubs lag behind the functions
 
 _SAMPLE_KEYS = 1024
 _SAMPLE_ROWS = 4096
@@ -36,10 +33,10 @@ class RowPlan:
         schema: user columns of the batch, in the types of the table.
         payload: names of the columns that are written.
         ordering: fields that order versions of a record.
-        flush_bytes: of rows in a block, about.
-        tagged: the rows are going to be tagged.
-        thin_rows: give what tagging needs apart, too, as long as a task has no more rows than this.
-        measured: find out how many bytes a row takes in a base file.
+        flush_bytes: approximate bytes of rows in a block.
+        tagged: whether the rows will be tagged.
+        thin_rows: blocks also carry the columns for tagging separately, unless a task has more rows than this.
+        measured: whether to measure the bytes of a row in a base file.
         file_options: of base files.
     """
 
@@ -56,49 +53,56 @@ class RowPlan:
 
 @dataclass(frozen=True)
 class Profile:
-    """What a write is about to do, added up.
+    """Totals of what a write is about to do.
 
     Attributes:
-        updates: rows by number of the file group that has their key.
+        updates: rows by the file group that has their key, see `Tags.groups`.
         inserts: rows to insert, by partition.
-        elsewhere: see `Tags.elsewhere`.
+        relied: see `Tags`.
+        elsewhere: see `Tags`.
     """
 
-    updates: dict[int, int] = field(default_factory=dict)
+    updates: dict[str, int] = field(default_factory=dict)
     inserts: dict[str, Sample] = field(default_factory=dict)
+    relied: frozenset[str] = frozenset()
     elsewhere: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: pa.Table, tags: Tags | None, most: int = _SAMPLE_KEYS) -> Profile:
-        """Of some keyed rows, or their slim form.
+        """Profile of keyed rows, or of their slim form.
 
         Args:
             rows: the rows.
-            tags: what becomes of them; None when all are inserted.
-            most: keys in the sample, about.
+            tags: of the rows; None if all are inserted.
+            most: approximate number of keys in the sample.
         """
-        updates: dict[int, int] = {}
+        updates: dict[str, int] = {}
         positions = np.arange(rows.num_rows)
         if tags is not None:
             located = tags.numbers[tags.numbers != NEW]
             numbers, counts = np.unique(located, return_counts=True)
-            updates = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+            names: list[Any] = tags.groups.take(from_numpy(numbers)).to_pylist()
+            updates = dict(zip(names, counts.tolist(), strict=True))
             positions = tags.rows[tags.numbers == NEW]
         keys, partitions = one_chunk(rows[RECORD_KEY]), None
         if PARTITION_PATH in rows.column_names:
             partitions = one_chunk(rows[PARTITION_PATH])
         inserts = _samples(keys, partitions, positions, most)
-        return cls(updates, inserts, {} if tags is None else tags.elsewhere)
+        if tags is None:
+            return cls(updates, inserts)
+        return cls(updates, inserts, tags.relied, tags.elsewhere)
 
     @classmethod
     def total(cls, profiles: Iterable[Profile]) -> Profile:
         """Several profiles as one."""
-        updates: dict[int, int] = {}
+        updates: dict[str, int] = {}
         samples: dict[str, list[Sample]] = {}
+        relied: set[str] = set()
         elsewhere: dict[str, tuple[int, str]] = {}
         for profile in profiles:
-            for number, rows in profile.updates.items():
-                updates[number] = updates.get(number, 0) + rows
+            relied |= profile.relied
+            for group, rows in profile.updates.items():
+                updates[group] = updates.get(group, 0) + rows
             for partition, sample in profile.inserts.items():
                 samples.setdefault(partition, []).append(sample)
             for partition, (count, key) in profile.elsewhere.items():
@@ -111,17 +115,17 @@ class Profile:
             )
             for partition, parts in samples.items()
         }
-        return cls(updates, inserts, elsewhere)
+        return cls(updates, inserts, frozenset(relied), elsewhere)
 
 
 @dataclass(frozen=True)
 class BlockSummary:
-    """What the driver learns of a block.
+    """Facts about a block for the driver.
 
     Attributes:
-        check: checksum of its keys, by which a block that was made a second time is recognised.
+        check: checksum of its keys, to detect a block that differs when it is computed again.
         size: its bytes.
-        record: bytes of a row in a base file, about; None where nobody asked.
+        record: approximate bytes of a row in a base file; None if it was not measured.
         profile: as if all its rows were inserted; empty when they are tagged.
     """
 
@@ -135,7 +139,7 @@ def key_batches(plan: RowPlan, batches: Iterator[pa.RecordBatch], task: TaskIden
     """Key a task's rows.
 
     Yields:
-        Blocks with a `BlockSummary` as their head, and with what tagging needs as the columns for the driver.
+        Blocks with a `BlockSummary` as their head, and the columns that tagging needs for the driver.
     """
     seen = 0
     record = None
@@ -151,7 +155,7 @@ def key_batches(plan: RowPlan, batches: Iterator[pa.RecordBatch], task: TaskIden
 
 
 def encoded_width(rows: pa.Table, options: BaseFileOptions) -> float:
-    """Bytes that a row takes in a base file, by encoding some of them."""
+    """Bytes of a row in a base file, measured by encoding a sample."""
     some = rows.slice(0, _SAMPLE_ROWS)
     columns = [one_chunk(column) for column in some.columns]
     kept = [index for index, column in enumerate(columns) if not pa.types.is_dictionary(column.type)]
@@ -192,7 +196,7 @@ def _samples(keys: Any, partitions: Any, positions: Any, most: int) -> dict[str,
 def _sample(keys: Any, positions: Any, most: int) -> Sample:
     chosen = positions
     if len(positions) > most:
-        # at random: rows may come in a pattern; the seed makes two runs alike
+        # random, since rows may come in a pattern; the seed makes runs repeatable
         chosen = positions[np.random.default_rng(len(positions)).integers(0, len(positions), most)]
     weights = np.full(len(chosen), len(positions) / len(chosen))
     return Sample(len(positions), keys.take(from_numpy(chosen)), weights)

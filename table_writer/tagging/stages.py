@@ -1,41 +1,43 @@
-"""What tasks do in a write by the record index: rows go to the task of their keys, are tagged, and go on to a file."""
+"""The tasks of a write by the record index: spread rows by key, tag them, and assign them to files."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.keys.java_hash import java_string_hash
 from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
 from table_format.metadata_table.record_index import RecordIndex
 from table_writer.execution.executor import Block, Place, SplitRows
 from table_writer.execution.slot_rows import SlotRows
 from table_writer.plan.plan import BUCKET_COLUMN, GONE_COLUMN, TaskIdentity
-from table_writer.tagging.placement import Numbers, Places, Targets, other_rows
+from table_writer.tagging.placement import Numbers, Placement, Targets, other_rows
 from table_writer.tagging.rows import Profile, key_check
 from table_writer.tagging.tagging import NEW, TagPlan, Tags, slim_rows, tag_rows
 
 _BLOCK_ROWS = 100_000
 _WHERE = "in the rows of one task of this write"
 _ADVICE = ": many rows of one key, or rows that are very large; write them in several batches"
+_NO_GROUPS = pa.array([], pa.string())
 _MIX = np.int64(0x2545F4914F6CDD1D)
 
 
 @dataclass(frozen=True)
 class SpreadPlan:
-    """How keyed rows get to the tasks that tag them: all rows of a key to one task, by file group of the index.
+    """How keyed rows are spread over tagging tasks: all rows of a key to one task, by file group of the index.
 
     Attributes:
-        index: the record index; None when nothing is looked up.
+        index: the record index; None if nothing is looked up.
         parts: tasks that share a file group, each with some of its keys.
         by_partition: see `TagPlan`.
-        tasks: how many there are.
+        tasks: number of tasks.
     """
 
     index: RecordIndex | None
@@ -46,7 +48,7 @@ class SpreadPlan:
 
 @dataclass(frozen=True)
 class Assigned:
-    """What the driver decided of one block's rows.
+    """The driver's decisions on one block's rows.
 
     Attributes:
         check: of the block's keys.
@@ -59,17 +61,17 @@ class Assigned:
 
 @dataclass(frozen=True)
 class PlacePlan:
-    """The last step before rows go to the writing tasks.
+    """How rows are assigned to writing tasks.
 
     Attributes:
         places: of rows to insert.
         targets: see `Targets`.
-        moves: rows may delete their key at an old place.
-        assigned: by task and block what the driver decided; None when the rows are tagged, or all inserted.
+        moves: rows may delete their key at an old location.
+        assigned: by task and block the driver's decisions; None if the rows are tagged, or all inserted.
         partitioned: the table has partitions.
     """
 
-    places: Places
+    places: Placement
     targets: Targets
     moves: bool
     assigned: Mapping[Place, Assigned] | None
@@ -77,7 +79,7 @@ class PlacePlan:
 
 
 def spread_blocks(plan: SpreadPlan, blocks: Iterator[Block], _: TaskIdentity) -> Iterator[SplitRows]:
-    """Tell the tagging task of each row of keyed blocks."""
+    """Assign each row of keyed blocks to its tagging task."""
     for block in blocks:
         yield SplitRows(block.place, block.rows, _tagging_slots(plan, block.rows))
 
@@ -89,7 +91,7 @@ def tag_slots(
 
     Args:
         plan: see `TagPlan`.
-        index: the record index; None when nothing is looked up.
+        index: the record index; None if nothing is looked up.
         ordering: fields that order versions of a record.
         slots: the rows.
         task: the task.
@@ -97,31 +99,32 @@ def tag_slots(
     Yields:
         Blocks of the rows to write, with a `Profile` as their head.
     """
+    numbers = itertools.count()
     for slot in slots:
         rows, positions = slot.whole(_WHERE, _ADVICE)
         if positions is not None:
             rows = rows.take(from_numpy(positions))
         slim = slim_rows(rows, ordering)
         tags = tag_rows(slim, None if index is None else index.get_record_locations, plan)
-        if tags.elsewhere and not len(tags.rows):
-            nothing = with_tags(rows.slice(0, 0), tags.numbers, tags.gone if plan.move else None)
-            yield Block((task.number, 0), Profile(elsewhere=tags.elsewhere), nothing)
-        for number, start in enumerate(range(0, len(tags.rows), _BLOCK_ROWS)):
-            end = start + _BLOCK_ROWS
-            elsewhere = tags.elsewhere if number == 0 else {}
-            part = Tags(tags.rows[start:end], tags.numbers[start:end], tags.gone[start:end], elsewhere)
-            taken = with_tags(rows.take(from_numpy(part.rows)), part.numbers, part.gone if plan.move else None)
-            yield Block((task.number, number), Profile.of(slim, part), taken)
+        if tags.relied and not len(tags.rows):
+            nothing = with_tags(rows.slice(0, 0), tags, moves=plan.move)
+            yield Block((task.number, next(numbers)), Profile.of(slim, tags), nothing)
+        for start in range(0, len(tags.rows), _BLOCK_ROWS):
+            part = tags.part(slice(start, start + _BLOCK_ROWS))
+            if start == 0:
+                part = replace(part, relied=tags.relied, elsewhere=tags.elsewhere)
+            taken = with_tags(rows.take(from_numpy(part.rows)), part, moves=plan.move)
+            yield Block((task.number, next(numbers)), Profile.of(slim, part), taken)
 
 
 def place_blocks(plan: PlacePlan, blocks: Iterator[Block], _: TaskIdentity) -> Iterator[SplitRows]:
-    """Give each row of keyed or tagged blocks its file group, and tell its writing task."""
+    """Assign each row of keyed or tagged blocks to its file group and writing task."""
     for block in blocks:
         rows = block.rows
         if plan.assigned is not None:
             rows = assigned_rows(plan.assigned.get(block.place), rows, moves=plan.moves)
         elif BUCKET_COLUMN not in rows.column_names:
-            rows = with_tags(rows, np.full(rows.num_rows, NEW, np.int32), None)
+            rows = rows.append_column(BUCKET_COLUMN, _group_column(np.full(rows.num_rows, NEW, np.int32), _NO_GROUPS))
         if rows.num_rows:
             rows, slots = _placed(plan, rows)
             yield SplitRows(block.place, rows, slots)
@@ -131,18 +134,22 @@ def assigned_rows(decided: Assigned | None, rows: pa.Table, *, moves: bool) -> p
     """The rows of a block as the driver tagged them.
 
     Raises:
-        TransactionError: these are not the rows whose heads the driver has.
+        TransactionError: the rows differ from those that the driver planned for.
     """
     if decided is None or decided.check != key_check(rows):
         raise other_rows()
-    tags = decided.tags
-    return with_tags(rows.take(from_numpy(tags.rows)), tags.numbers, tags.gone if moves else None)
+    return with_tags(rows.take(from_numpy(decided.tags.rows)), decided.tags, moves=moves)
 
 
-def with_tags(rows: pa.Table, numbers: Numbers, gone: npt.NDArray[np.bool_] | None) -> pa.Table:
-    """Rows with the number of their file group, and whether they only delete their key there."""
-    rows = rows.append_column(BUCKET_COLUMN, from_numpy(numbers))
-    return rows if gone is None else rows.append_column(GONE_COLUMN, from_numpy(gone))
+def with_tags(rows: pa.Table, tags: Tags, *, moves: bool) -> pa.Table:
+    """Rows with their file group, null for those to insert, and whether they only delete their key there."""
+    rows = rows.append_column(BUCKET_COLUMN, _group_column(tags.numbers, tags.groups))
+    return rows.append_column(GONE_COLUMN, from_numpy(tags.gone)) if moves else rows
+
+
+def _group_column(numbers: Numbers, groups: Any) -> Any:
+    codes: Any = pa.array(numbers, mask=numbers == NEW)
+    return pa.DictionaryArray.from_arrays(codes, groups)
 
 
 def _tagging_slots(plan: SpreadPlan, rows: pa.Table) -> npt.NDArray[np.int64]:
@@ -161,7 +168,7 @@ def _tagging_slots(plan: SpreadPlan, rows: pa.Table) -> npt.NDArray[np.int64]:
 
 def _placed(plan: PlacePlan, rows: pa.Table) -> tuple[pa.Table, Numbers]:
     """Rows with final numbers and partitions of their file groups, and the writing task of each."""
-    numbers = to_numpy(one_chunk(rows[BUCKET_COLUMN])).astype(np.int32)
+    numbers = plan.targets.numbers_of(one_chunk(rows[BUCKET_COLUMN]))
     fresh = np.flatnonzero(numbers == NEW)
     if len(fresh):
         at = from_numpy(fresh)
@@ -170,9 +177,8 @@ def _placed(plan: PlacePlan, rows: pa.Table) -> tuple[pa.Table, Numbers]:
             placed = plan.places.numbers_of(one_chunk(rows[RECORD_KEY]).take(at), partitions)
         except KeyError:
             raise other_rows() from None
-        numbers = numbers.copy()
         numbers[fresh] = placed
-        rows = rows.set_column(rows.column_names.index(BUCKET_COLUMN), BUCKET_COLUMN, from_numpy(numbers))
+    rows = rows.set_column(rows.column_names.index(BUCKET_COLUMN), BUCKET_COLUMN, from_numpy(numbers))
     positions = plan.targets.positions(numbers)
     if plan.partitioned:
         codes = from_numpy(plan.targets.partitions[positions])

@@ -1,51 +1,51 @@
-"""Tagging: what a write does with each row of its batch, by where the record index has the row's key.
+"""Tagging: decides what a write does with each row of a batch, by the location of its key in the record index.
 
-Works on the rows' keys and ordering values alone, so that it runs on the driver for small batches and in Spark's tasks
-for others; the outcome is row positions and numbers of file groups.
+Uses only the rows' keys and ordering values, so that it runs on the driver for small batches and in tasks for others;
+the outcome is row positions and numbers of file groups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyarrow import compute
+import pyarrow.compute as pc
 
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
-from table_format.errors import RecordError, RecordIndexError, SchemaError
+from table_format.errors import RecordError, SchemaError
 from table_format.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from table_writer.rows.merge import sorted_rows
 from table_writer.rows.ordering import ordering_columns
 from table_writer.tagging.moves import MovePlan, lost_moves
 
-pc: Any = compute  # the stubs lag behind the functions
 Rows = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 Lookup = Callable[[Any, Any], pa.Table]
-"""Keys, and their partitions for an index of one partition each (else None), to a table of `LOCATIONS_SCHEMA`."""
+"""Maps keys, and for an index by partition their partitions (else None), to a table of `LOCATIONS_SCHEMA`."""
 
 NEW = -1
-"""Number of the file group of a row that is to be inserted somewhere."""
+"""File group number of rows to insert."""
 _DELETED = "deleted"
 _ORDERING = "ordering"
 _BETWEEN = "\0"
+_NO_GROUPS = pa.array([], pa.string())
 
 
 class Known(Enum):
-    """What becomes of a row whose key the index knows."""
+    """What happens to a row whose key is in the index."""
 
     MERGE = "merge"
-    """It goes to the file group that has the key."""
+    """Merge it into the key's file group."""
     DROP = "drop"
     FAIL = "fail"
     REPLACE = "replace"
-    """It is inserted, since the partition that has the key is replaced; `Tags.elsewhere` tells of other partitions."""
+    """Insert it, since the key's partition is replaced; `Tags.elsewhere` counts keys in other partitions."""
 
 
 @dataclass(frozen=True)
@@ -53,17 +53,13 @@ class TagPlan:
     """How rows are tagged.
 
     Attributes:
-        files: partition and file id of each current file group, joined as by `file_names_of`, at its number.
-        partitions: the partition of each current file group.
         known: see `Known`.
         by_partition: keys are unique in each partition only, and so is the index.
-        move: a record whose partition changes moves there; else it stays in the partition that has it.
+        move: a record whose partition changes moves there; else it stays in its partition.
         delete: rows are keys to delete.
-        moves: how the older of two versions is told where ordering values decide; None where the later write wins.
+        moves: where ordering values of current versions are read; None if the later write wins.
     """
 
-    files: pa.Array[Any]
-    partitions: pa.Array[Any]
     known: Known = Known.MERGE
     by_partition: bool = False
     move: bool = False
@@ -73,31 +69,52 @@ class TagPlan:
 
 @dataclass(frozen=True)
 class Tags:
-    """What to do, one entry a row to write; a row of the batch may have none, one or two.
+    """What to do, one entry per row to write; a row of the batch may have none, one or two.
+
+    The file groups are those of the index. Whether the table has them is for the driver to find out.
 
     Attributes:
         rows: position of the row.
-        numbers: of its file group; `NEW` for rows to insert.
+        numbers: of its file group in `groups`; `NEW` for rows to insert.
         gone: the row only deletes its key there.
+        groups: partition and file id of file groups that have keys of the batch, joined as by `file_names_of`.
+        relied: file groups, named so, that no row goes to, but on account of which rows are left out or inserted.
         elsewhere: of `Known.REPLACE`: partitions in which keys of the batch lie, with their count and an example.
     """
 
     rows: Rows
     numbers: Numbers
     gone: Mask
-    elsewhere: dict[str, tuple[int, str]]
+    groups: pa.Array[Any]
+    relied: frozenset[str] = frozenset()
+    elsewhere: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def part(self, chosen: Any) -> Tags:
+        """Some of the entries, by a slice or their positions, without the fields that apply to all."""
+        return Tags(self.rows[chosen], self.numbers[chosen], self.gone[chosen], self.groups)
 
 
 def file_names_of(partitions: Any, file_ids: Any) -> Any:
-    """Partition and file id as one text, which no other pair has."""
+    """Partition and file id as one unique text."""
     return pc.binary_join_element_wise(one_chunk(partitions), one_chunk(file_ids), _BETWEEN)
 
 
+def place_of(name: str) -> tuple[str, str]:
+    """Partition and file id of a text that `file_names_of` makes."""
+    partition, _, file_id = name.partition(_BETWEEN)
+    return partition, file_id
+
+
+def partitions_of_names(names: Any) -> Any:
+    """The partition of each of the texts that `file_names_of` makes."""
+    return pc.list_element(pc.split_pattern(names, _BETWEEN), 0)
+
+
 def slim_rows(rows: pa.Table, ordering: Sequence[str]) -> pa.Table:
-    """What tagging needs of keyed rows: key, partition path, deletion mark and ordering values.
+    """The columns of keyed rows that tagging needs: key, partition path, deletion mark and ordering values.
 
     Raises:
-        SchemaError: the deletion mark is no boolean.
+        SchemaError: the deletion mark is not a boolean.
     """
     columns = {RECORD_KEY: rows.column(RECORD_KEY)}
     if PARTITION_PATH in rows.column_names:
@@ -107,23 +124,23 @@ def slim_rows(rows: pa.Table, ordering: Sequence[str]) -> pa.Table:
         if not pa.types.is_boolean(flags.type):
             raise SchemaError(f"column {IS_DELETED} is {flags.type}; it must be boolean")
         columns[_DELETED] = pc.fill_null(flags, False)
-    for number, field in enumerate(ordering):
-        if field in rows.column_names:
-            columns[f"{_ORDERING}{number}"] = ordering_columns(rows, [field])[0]
+    for number, name in enumerate(ordering):
+        if name in rows.column_names:
+            columns[f"{_ORDERING}{number}"] = ordering_columns(rows, [name])[0]
     return pa.table(columns)
 
 
 def tag_rows(slim: pa.Table, lookup: Lookup | None, plan: TagPlan) -> Tags:
-    """Make some rows unique by key, and tell where each of them goes.
+    """Keep one row of each key, and decide to which file group it goes.
 
     Args:
-        slim: see `slim_rows`, in the order in which the rows came; all rows of a key must be among them.
+        slim: see `slim_rows`, in batch order; must have all rows of each key.
         lookup: of the record index; None inserts every row.
         plan: see `TagPlan`.
 
     Raises:
         RecordError: a key is there already and `known` is FAIL.
-        RecordIndexError: the index names a file group that the table does not have.
+        RecordIndexError: a record that moves is not where the index has it.
     """
     keys = one_chunk(slim[RECORD_KEY])
     own = one_chunk(slim[PARTITION_PATH]) if PARTITION_PATH in slim.column_names else None
@@ -131,68 +148,73 @@ def tag_rows(slim: pa.Table, lookup: Lookup | None, plan: TagPlan) -> Tags:
     ordering = [] if plan.delete else _ordering(slim)
     rows = sorted_rows(identity, unique=True, ordering=ordering)
     keys, own = keys.take(from_numpy(rows)), None if own is None else _texts(own.take(from_numpy(rows)))
-    numbers = np.full(len(rows), NEW, np.int32)
+    numbers, groups = np.full(len(rows), NEW, np.int32), _NO_GROUPS
     if lookup is not None and len(rows):
         locations = lookup(keys, own if plan.by_partition else None)
-        numbers = _numbers_of(keys, own if plan.by_partition else None, locations, plan)
+        numbers, groups = _numbers_of(keys, own if plan.by_partition else None, locations)
     deletes = np.full(len(rows), plan.delete)
     if _DELETED in slim.column_names:
         deletes |= to_numpy(one_chunk(slim[_DELETED]).take(from_numpy(rows))).astype(np.bool_)
     located = numbers != NEW
-    # what is only inserted has nothing to delete
+    # if all rows are inserted there is nothing to delete
     kept = ~deletes | (located & (plan.known is Known.MERGE))
     if not kept.all():
         chosen = np.flatnonzero(kept)
         rows, numbers, located, deletes = rows[chosen], numbers[chosen], located[chosen], deletes[chosen]
         keys, own = keys.take(from_numpy(chosen)), None if own is None else own.take(from_numpy(chosen))
     if plan.known is not Known.MERGE:
-        return _known(rows, numbers, keys, plan)
+        return _known(Tags(rows, numbers, np.zeros(len(rows), np.bool_), groups), keys, plan)
+    tags = Tags(rows, numbers, np.zeros(len(rows), np.bool_), groups)
     if not plan.move or own is None:
-        return Tags(rows, numbers, np.zeros(len(rows), np.bool_), {})
+        return tags
     moving = np.flatnonzero(located & ~deletes)
-    homes = plan.partitions.take(from_numpy(numbers[moving]))
+    homes = partitions_of_names(groups).take(from_numpy(numbers[moving]))
     moving = moving[to_numpy(pc.not_equal(homes, own.take(from_numpy(moving)))).astype(np.bool_)]
     if len(moving) == 0:
-        return Tags(rows, numbers, np.zeros(len(rows), np.bool_), {})
+        return tags
     lost = np.zeros(len(moving), np.bool_)
     if plan.moves is not None:
         values = slim.select([name for name in slim.column_names if name.startswith(_ORDERING)])
         coming = {int(name.removeprefix(_ORDERING)): one_chunk(values[name]) for name in values.column_names}
         coming = {number: column.take(from_numpy(rows[moving])) for number, column in coming.items()}
-        lost = lost_moves(plan.moves, keys.take(from_numpy(moving)), numbers[moving], coming)
-    return _moved(rows, numbers, moving, lost)
+        old = groups.take(from_numpy(numbers[moving]))
+        lost = lost_moves(plan.moves, keys.take(from_numpy(moving)), old, coming)
+    return _moved(tags, moving, lost)
 
 
-def _moved(rows: Rows, numbers: Numbers, moving: Rows, lost: Mask) -> Tags:
+def _moved(tags: Tags, moving: Rows, lost: Mask) -> Tags:
     """Rows whose partition changed go out of their old file group and are inserted; those that lost are left out."""
-    kept = np.ones(len(rows), np.bool_)
+    kept = np.ones(len(tags.rows), np.bool_)
     kept[moving[lost]] = False
     won = moving[~lost]
-    old = numbers[won]
-    numbers = numbers.copy()
+    old = tags.numbers[won]
+    numbers = tags.numbers.copy()
     numbers[won] = NEW
     gone = np.zeros(int(kept.sum()) + len(won), np.bool_)
     gone[int(kept.sum()) :] = True
-    return Tags(np.concatenate([rows[kept], rows[won]]), np.concatenate([numbers[kept], old]), gone, {})
+    rows = np.concatenate([tags.rows[kept], tags.rows[won]])
+    # the files of those that are left out were read: they are there
+    return Tags(rows, np.concatenate([numbers[kept], old]), gone, tags.groups)
 
 
-def _known(rows: Rows, numbers: Numbers, keys: Any, plan: TagPlan) -> Tags:
-    located = numbers != NEW
-    nothing = np.zeros(len(rows), np.bool_)
+def _known(tags: Tags, keys: Any, plan: TagPlan) -> Tags:
+    located = tags.numbers != NEW
+    names: list[Any] = tags.groups.take(from_numpy(np.unique(tags.numbers[located]))).to_pylist()
+    relied = frozenset(names)
     if plan.known is Known.REPLACE:
-        elsewhere = _elsewhere(numbers[located], keys.filter(from_numpy(located)), plan)
-        return Tags(rows, np.full(len(rows), NEW, np.int32), nothing, elsewhere)
+        elsewhere = _elsewhere(tags.numbers[located], keys.filter(from_numpy(located)), tags.groups)
+        return replace(tags, numbers=np.full(len(tags.rows), NEW, np.int32), relied=relied, elsewhere=elsewhere)
     if plan.known is Known.FAIL and located.any():
         key = keys[int(np.flatnonzero(located)[0])].as_py()
         raise RecordError(
             f"{int(located.sum())} row(s) have a record key that the table has already, such as {key!r}, and "
             "hoodie.datasource.insert.dup.policy is fail; use upsert, or drop the rows"
         )
-    return Tags(rows[~located], numbers[~located], nothing[~located], {})
+    return replace(tags.part(~located), relied=relied)
 
 
-def _elsewhere(numbers: Numbers, keys: Any, plan: TagPlan) -> dict[str, tuple[int, str]]:
-    homes = plan.partitions.take(from_numpy(numbers)).dictionary_encode()
+def _elsewhere(numbers: Numbers, keys: Any, groups: Any) -> dict[str, tuple[int, str]]:
+    homes = partitions_of_names(groups).take(from_numpy(numbers)).dictionary_encode()
     codes = to_numpy(homes.indices)
     names, firsts, counts = np.unique(codes, return_index=True, return_counts=True)
     return {
@@ -201,25 +223,19 @@ def _elsewhere(numbers: Numbers, keys: Any, plan: TagPlan) -> dict[str, tuple[in
     }
 
 
-def _numbers_of(keys: Any, partitions: Any, locations: pa.Table, plan: TagPlan) -> Numbers:
-    """The number of each key's file group; `NEW` where the index does not know the key."""
+def _numbers_of(keys: Any, partitions: Any, locations: pa.Table) -> tuple[Numbers, Any]:
+    """The number of each key's file group, `NEW` where the index does not know the key; and the file groups."""
     numbers = np.full(len(keys), NEW, np.int32)
     if locations.num_rows == 0:
-        return numbers
+        return numbers, _NO_GROUPS
     entries, wanted = one_chunk(locations["key"]), keys
     if partitions is not None:
         entries, wanted = file_names_of(locations["partition"], entries), file_names_of(partitions, keys)
     at = pc.index_in(wanted, value_set=entries)
     known = valid_mask(at)
-    files = pc.index_in(file_names_of(locations["partition"], locations["file_id"]), value_set=plan.files)
-    if files.null_count:
-        row = locations.slice(int(np.flatnonzero(~valid_mask(files))[0]), 1).to_pylist()[0]
-        raise RecordIndexError(
-            f"the record index has key {row['key']!r} in file group {row['file_id']} of partition "
-            f"{row['partition']!r}, which the table does not have: rebuild it by `hudi-catalog index bootstrap`"
-        )
-    numbers[known] = to_numpy(files)[to_numpy(at)[known]]
-    return numbers
+    named = file_names_of(locations["partition"], locations["file_id"]).dictionary_encode()
+    numbers[known] = to_numpy(named.indices)[to_numpy(at)[known]]
+    return numbers, named.dictionary
 
 
 def _ordering(slim: pa.Table) -> list[Any]:

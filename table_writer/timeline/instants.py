@@ -1,12 +1,15 @@
-"""Instants on the timeline: their times, the table lock, and the files of their states."""
+"""Instants on the timeline: their times, the table lock, the files of their states, and requested replacecommits."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
-from table_format.actions.table_services import RequestedReplaceMetadata
+from table_format.actions.avro_schemas import REQUESTED_REPLACE
+from table_format.codecs.avro_file import read_avro_record, write_avro_file
 from table_format.config.table_config import require_writable
 from table_format.errors import AlreadyExistsError, MissingFileError
 from table_format.instant import Action, Instant, State, next_instant_time
@@ -43,20 +46,27 @@ def next_time(client: TableClient, timeline: Timeline, now: dt.datetime | None =
     return next_instant_time(timeline.last_instant_time, client.config.timeline_timezone, now)
 
 
-def request(client: TableClient, action: str, data: bytes) -> Instant:
+def request(client: TableClient, action: str, data: bytes, timeline: Timeline | None = None) -> Instant:
     """Put a new instant on the timeline as requested.
 
     Its time is after every instant of the table. If another writer requests the same time at that moment, a later one
     is tried.
 
+    Args:
+        client: the table.
+        action: of the instant.
+        data: content of the requested file.
+        timeline: loaded under the lock that the caller holds; None loads it.
+
     Returns:
         The requested instant.
     """
     while True:
-        instant = Instant(next_time(client, client.timeline()), action, State.REQUESTED)
+        instant = Instant(next_time(client, timeline or client.timeline()), action, State.REQUESTED)
         with contextlib.suppress(AlreadyExistsError):
             client.storage.create(instant_path(instant), data)
             return instant
+        timeline = None
 
 
 def ensure_state(storage: Storage, instant: Instant, data: bytes) -> None:
@@ -69,6 +79,46 @@ def delete_pending(storage: Storage, time: str, action: str) -> None:
     """Delete a pending instant from the timeline, its later state first."""
     for state in (State.INFLIGHT, State.REQUESTED):
         storage.delete(instant_path(Instant(time, action, state)))
+
+
+@dataclass(slots=True)
+class RequestedReplaceMetadata:
+    """Requested replacecommit.
+
+    Attributes:
+        operation: e.g. `CLUSTER`; None for overwrites.
+        clustered: (partition path, file id) of the file groups that a clustering plan takes as its input.
+    """
+
+    operation: str | None = None
+    clustered: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def is_clustering(self) -> bool:
+        """Whether this is a clustering plan rather than an overwrite."""
+        return self.operation == "CLUSTER" or bool(self.clustered)
+
+    def to_avro(self) -> bytes:
+        """The content of the requested file of an overwrite: a record of nulls, as Apache writes it."""
+        return write_avro_file(REQUESTED_REPLACE, [{"version": None}])
+
+    @classmethod
+    def from_avro(cls, data: bytes, path: str) -> RequestedReplaceMetadata:
+        """Read a requested file; it may be empty.
+
+        Raises:
+            CorruptFileError: the file is damaged.
+        """
+
+        def build(record: dict[str, Any]) -> RequestedReplaceMetadata:
+            plan = record.get("clusteringPlan") or {}
+            slices = [s for group in plan.get("inputGroups") or [] for s in group.get("slices") or []]
+            return cls(
+                operation=record.get("operationType"),
+                clustered=[(s.get("partitionPath") or "", s.get("fileId") or "") for s in slices],
+            )
+
+        return read_avro_record(data, path, build) if data else cls()
 
 
 def is_clustering(timeline: Timeline, instant: Instant) -> bool:

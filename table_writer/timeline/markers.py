@@ -113,6 +113,6 @@ def delete_markers(storage: Storage, instant: str) -> None:
 def _parse(text: str, path: str) -> Marker:
     place, infix, io_type = text.rpartition(_INFIX)
     if not infix or io_type not in _IO_TYPES:
-        raise CorruptFileError(path, 0, f"{text!r} is no marker")
+        raise CorruptFileError(path, 0, f"{text!r} is not a marker")
     partition, name = posixpath.split(place)
     return Marker(partition, name, io_type)

@@ -73,6 +73,29 @@ class CleanOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    """Archiving of old instants.
+
+    Attributes:
+        automatic: after each commit.
+        most: completed writes above which instants are archived.
+        least: completed writes that stay on the active timeline.
+        after_cleans: archive nothing from the earliest write on that the last clean retained.
+        merge: join small files of the archive.
+        merge_files: number of files of about the same size that are joined.
+        merge_bytes: size from which on a file is not joined with others.
+    """
+
+    automatic: bool = False
+    most: int = 30
+    least: int = 20
+    after_cleans: bool = False
+    merge: bool = True
+    merge_files: int = 10
+    merge_bytes: int = 20 << 20
+
+
+@dataclass(frozen=True, slots=True)
 class ProtocolOptions:
     """All options of the protocol.
 
@@ -86,6 +109,7 @@ class ProtocolOptions:
         column_stats_shards: number of file groups of that index, which never changes.
         lock: see `LockOptions`.
         clean: see `CleanOptions`.
+        archive: see `ArchiveOptions`.
     """
 
     failed_writes: FailedWrites = FailedWrites.LAZY
@@ -97,6 +121,7 @@ class ProtocolOptions:
     column_stats_shards: int = 2
     lock: LockOptions = LockOptions()
     clean: CleanOptions = CleanOptions()
+    archive: ArchiveOptions = ArchiveOptions()
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ProtocolOptions:
@@ -117,6 +142,7 @@ class ProtocolOptions:
             column_stats_shards=whole_number(options, "hoodie.metadata.index.column.stats.file.group.count", 2, 1),
             lock=_lock(options, interval * misses),
             clean=_clean(options),
+            archive=_archive(options),
         )
 
 
@@ -196,6 +222,25 @@ def _clean(options: Mapping[str, str]) -> CleanOptions:
             alias(options, "hoodie.clean.incremental.enabled", "hoodie.cleaner.incremental.mode"),
             default=True,
         ),
+    )
+
+
+def _archive(options: Mapping[str, str]) -> ArchiveOptions:
+    least = whole_number(options, "hoodie.keep.min.commits", 20, 1)
+    most = whole_number(options, "hoodie.keep.max.commits", max(30, least + 10), 1)
+    if most <= least:
+        raise OptionError(
+            f"hoodie.keep.max.commits={most}: give more than hoodie.keep.min.commits={least}; archiving begins at more "
+            "commits than the one and leaves as many as the other"
+        )
+    return ArchiveOptions(
+        automatic=flag(options, "hoodie.archive.automatic"),
+        most=most,
+        least=least,
+        after_cleans=flag(options, "hoodie.archive.block.on.latest.clean.ectr"),
+        merge=flag(options, "hoodie.archive.merge.enable", default=True),
+        merge_files=whole_number(options, "hoodie.archive.merge.files.batch.size", 10, 2),
+        merge_bytes=whole_number(options, "hoodie.archive.merge.small.file.limit.bytes", 20 << 20, 1),
     )
 
 

@@ -28,11 +28,17 @@ from catalog.table import TableOptions
 from hudi_catalog.cli.main import app
 from hudi_catalog.gateway.statement import Reason
 from hudi_catalog.metastore import after_commit, metastore_options
-from table_format.base_file.writer import BaseFileOptions
-from table_format.config.option_keys import _APACHES_OTHERS, OUR_WRITER_KEYS, UNSERVED, check_writer_options, is_apaches
+from table_format.config.option_keys import (
+    _APACHES_OTHERS,
+    OUR_WRITER_KEYS,
+    UNSERVED,
+    check_writer_options,
+    is_apache_key,
+)
 from table_format.errors import OptionError
 from table_format.keys.key_generator import key_spec_of_properties
 from table_format.keys.timestamp_keys import TimestampFormat
+from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.metadata.column_statistics import indexable_columns
 from table_writer.metadata.compaction import MAX_DELTA_COMMITS_KEY, most_deltacommits
 from table_writer.metadata.index_options import IndexOptions
@@ -208,7 +214,7 @@ def test_options_whose_work_is_not_done_are_apaches_and_no_other() -> None:
     for rule in UNSERVED:
         key = f"{rule.key}checkpoint.identifier" if rule.key.endswith(".") else rule.key
         assert key not in ALL_DOCUMENTED
-        assert is_apaches(key) or key.startswith("parquet.")
+        assert is_apache_key(key) or key.startswith("parquet.")
 
 
 def test_writers_know_their_own_keys_and_pass_over_no_other() -> None:

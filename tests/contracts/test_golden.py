@@ -1,8 +1,9 @@
-"""Each golden file is listed in `tests/golden/README.md`, with the script that makes it anew."""
+"""Each golden file is listed in `tests/golden/README.md`, with the script that recreates it."""
 
 import re
 from pathlib import Path
 
+from tests.golden.__main__ import SCRIPTS
 from tests.support.paths import GOLDEN
 
 _ROW = re.compile(r"^\| (`.+`) \| (.+) \|$", re.MULTILINE)
@@ -31,4 +32,10 @@ def test_each_golden_file_has_one_row() -> None:
 def test_each_script_exists_and_each_file_of_scripts_is_named() -> None:
     named = {script for _, scripts in listed() for script in scripts}
     present = {path for ending in ("*.py", "*.java") for path in GOLDEN.rglob(ending) if path.name != "__init__.py"}
-    assert named | {GOLDEN / "packing.py"} == present
+    assert named | {GOLDEN / "packing.py", GOLDEN / "__main__.py"} == present
+
+
+def test_one_command_runs_the_scripts() -> None:
+    run = [GOLDEN / f"{script.replace('.', '/')}.py" for script in SCRIPTS]
+    started = {path for path in GOLDEN.rglob("*.py") if '__name__ == "__main__"' in path.read_text()}
+    assert sorted(run) == sorted(started - {GOLDEN / "__main__.py"})

@@ -11,6 +11,13 @@ import pytest
 from tests.contracts.test_imports import GRAPH, NAMES, ROOT
 
 SHORT = 80
+# Modules that list others of one kind by name: what they list is a separate idea, although nobody else imports it.
+REGISTRIES = {
+    "catalog.planner": "catalog.stages.",  # the stages of a plan
+    "hudi_catalog.cli.main": "hudi_catalog.cli.",  # groups of commands
+    "hudi_catalog.cli.serve_commands": "hudi_catalog.",  # services that a command runs
+    "pushdown.translators": "pushdown.translators.",  # a translator for each engine
+}
 MODULES = {name: path for name, path in NAMES.items() if path.name != "__init__.py"}
 LINES = {name: len(path.read_text().splitlines()) for name, path in MODULES.items()}
 
@@ -62,15 +69,18 @@ def test_modules_have_a_size_that_a_reader_can_take_in(capsys: pytest.CaptureFix
     sizes = Counter(folder(name) for name in MODULES)
     middle = median(LINES.values())
     short = sum(lines < SHORT for lines in LINES.values()) / len(MODULES)
-    single = sum(len(users[name]) == 1 for name in MODULES) / len(MODULES)
+    single = [name for name in MODULES if len(users[name]) == 1]
+    listed = [name for name in single if name.startswith(REGISTRIES.get(*users[name], "-"))]
+    share = (len(single) - len(listed)) / len(MODULES)
     with capsys.disabled():
         print(
             f"\n{len(MODULES)} modules, {sum(LINES.values()):,} lines; median {middle:.0f}; under {SHORT} lines "
-            f"{short:.0%}; with one importer {single:.0%}; largest folders {sizes.most_common(3)}"
+            f"{short:.0%}; with one importer {share:.0%}, and {len(listed)} that a registry lists; "
+            f"largest folders {sizes.most_common(3)}"
         )
     assert middle >= 170
     assert short <= 0.1
-    assert single <= 0.2  # modules with one user belong to it, unless they are an idea of their own
+    assert share <= 0.15  # modules with one user belong to it, unless they are an idea of their own
     assert max(sizes.values()) <= 20
 
 

@@ -1,4 +1,4 @@
-"""The list of flips that no test can notice speaks of code that is still there."""
+"""The list of mutations that no test can detect quotes code that still exists."""
 
 import ast
 import re

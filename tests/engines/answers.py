@@ -1,4 +1,4 @@
-"""Answers of engines, compared; and what DuckDB says of a table's files."""
+"""Comparing answers of engines, and DuckDB's answers from a table's files."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def snapshot_files(table: Path) -> list[str]:
     """
     timeline = table / ".hoodie/timeline"
     timeline = timeline if timeline.exists() else table / ".hoodie"
-    completed = {found["instant"] for path in timeline.iterdir() if (found := _COMPLETED.fullmatch(path.name))}
+    completed = {match["instant"] for path in timeline.iterdir() if (match := _COMPLETED.fullmatch(path.name))}
     newest: dict[tuple[Path, str], tuple[str, Path]] = {}
     for path in table.rglob("*.parquet"):
-        found = _BASE_FILE.fullmatch(path.name)
-        if ".hoodie" in path.parts or not found or found["instant"] not in completed:
+        match = _BASE_FILE.fullmatch(path.name)
+        if ".hoodie" in path.parts or not match or match["instant"] not in completed:
             continue
-        slot = (path.parent, found["file_id"])
-        newest[slot] = max(newest.get(slot, ("", path)), (found["instant"], path))
+        slot = (path.parent, match["file_id"])
+        newest[slot] = max(newest.get(slot, ("", path)), (match["instant"], path))
     return sorted(str(path) for _, path in newest.values())
 
 

@@ -164,7 +164,9 @@ def _copy_on_write() -> list[ApacheTable]:
     return [
         edge_table(),
         row_group_table(),
-        ApacheTable("cow_types", {**NONPARTITIONED, **BUCKET}, _history(nested_row), NESTED),
+        ApacheTable(
+            "cow_types", {**NONPARTITIONED, **BUCKET}, _history(nested_row), NESTED, releases=OLDEST_AND_NEWEST
+        ),
         ApacheTable("cow_hive", {**FLAT_BY_PARTITION, **BUCKET}, _history(flat_row), releases=OLDEST_AND_NEWEST),
         ApacheTable(
             "cow_replaced",
@@ -174,6 +176,7 @@ def _copy_on_write() -> list[ApacheTable]:
                 Write("insert_overwrite", [flat_row(n, 6) for n in range(100, 130) if n % 4 == 0]),
                 Write("upsert", [flat_row(n, 7) for n in range(90, 140)]),
             ],
+            releases=OLDEST_AND_NEWEST,
         ),
         ApacheTable(
             "cow_clustered",
@@ -193,6 +196,7 @@ def _copy_on_write() -> list[ApacheTable]:
                 )
             ],
             FLAT.remove(FLAT.get_field_index("dec")),
+            releases=OLDEST_AND_NEWEST,
         ),
         ApacheTable(
             "cow_evolved",
@@ -234,7 +238,13 @@ def edge_table() -> ApacheTable:
 def row_group_table() -> ApacheTable:
     """One file of several row groups; Parquet looks at their size every hundred rows."""
     options = {"hoodie.index.type": "SIMPLE", **ROW_GROUPS, "hoodie.parquet.page.size": "1024"}
-    return ApacheTable("cow_row_groups", {**NONPARTITIONED, **options}, [Write("insert", row_group_rows())], EDGES)
+    return ApacheTable(
+        "cow_row_groups",
+        {**NONPARTITIONED, **options},
+        [Write("insert", row_group_rows())],
+        EDGES,
+        releases=OLDEST_AND_NEWEST,
+    )
 
 
 def _merge_on_read() -> list[ApacheTable]:
@@ -242,7 +252,11 @@ def _merge_on_read() -> list[ApacheTable]:
     plan_only = {"hoodie.compact.schedule.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"}
     return [
         ApacheTable(
-            "mor_types", {**NONPARTITIONED, **BUCKET, **MERGE_ON_READ, **NO_COMPACTION}, _history(nested_row), NESTED
+            "mor_types",
+            {**NONPARTITIONED, **BUCKET, **MERGE_ON_READ, **NO_COMPACTION},
+            _history(nested_row),
+            NESTED,
+            releases=OLDEST_AND_NEWEST,
         ),
         ApacheTable(
             "mor_event_time",
@@ -256,6 +270,7 @@ def _merge_on_read() -> list[ApacheTable]:
             "mor_pending",
             {**NONPARTITIONED, **BUCKET, **MERGE_ON_READ, **NO_COMPACTION, **plan_only},
             _history(flat_row),
+            releases=OLDEST_AND_NEWEST,
         ),
         ApacheTable(
             "mor_parquet_blocks",
@@ -291,7 +306,9 @@ def _indexed() -> list[ApacheTable]:
         "hoodie.bucket.index.partition.expressions": "eu,2;us.*,1",
     }
     return [
-        ApacheTable("cow_record_index", {**FLAT_BY_PARTITION, **RECORD_INDEX}, _history(flat_row)),
+        ApacheTable(
+            "cow_record_index", {**FLAT_BY_PARTITION, **RECORD_INDEX}, _history(flat_row), releases=OLDEST_AND_NEWEST
+        ),
         ApacheTable(
             "mor_record_index",
             {**FLAT_BY_PARTITION, **RECORD_INDEX, **MERGE_ON_READ, **NO_COMPACTION},

@@ -1,4 +1,4 @@
-"""The real engines, each started when a test first asks for it."""
+"""The real engines, each started when a test first needs it."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -10,6 +10,8 @@ import pytest
 from tests.conftest import skip_or_fail
 from tests.engines.apache_tables import apache_tables
 from tests.engines.hive_engine import Engine as HiveEngine
+from tests.engines.hive_fake_service import FakeService, fake_service, parquet_splits
+from tests.engines.hive_handler_tables import Tables, handled_folder
 from tests.engines.hive_world import World as HiveWorld
 from tests.engines.trino_engine import Engine
 from tests.engines.trino_world import World
@@ -187,3 +189,16 @@ def hive_world(hive: HiveEngine, tmp_path_factory: pytest.TempPathFactory) -> It
     """A warehouse, empty at first, that Hive reads through the storage handler and its service."""
     with ExitStack() as stack:
         yield HiveWorld(hive, Path(tmp_path_factory.mktemp("hive-warehouse")), stack)
+
+
+@pytest.fixture(scope="module")
+def tables(hive: HiveEngine, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """Makes tables of Hive's storage handler."""
+    return Tables(hive, handled_folder(tmp_path_factory))
+
+
+@pytest.fixture
+def right(tables: Tables) -> Iterator[FakeService]:
+    """A service for `tables` that gives all files."""
+    with fake_service(parquet_splits(str(tables.folder))) as service:
+        yield service

@@ -22,11 +22,11 @@ def unpack(folder: Path) -> dict[str, Rows]:
 
 def names() -> list[str]:
     """Of all tables."""
-    found: set[str] = set()
+    folders: set[str] = set()
     for archive in ARCHIVES:
         with tarfile.open(GOLDEN / archive) as packed:
-            found |= {name.split("/")[0] for name in packed.getnames() if name.endswith("/expected.json")}
-    return sorted(found)
+            folders |= {name.split("/")[0] for name in packed.getnames() if name.endswith("/expected.json")}
+    return sorted(folders)
 
 
 def is_plain(rows: Rows, column: str) -> bool:
@@ -37,7 +37,7 @@ def is_plain(rows: Rows, column: str) -> bool:
 
 
 def value_of(rows: Rows, column: str) -> Any:
-    """A value that some row has, to ask for; None where there is none."""
+    """A value that some row has, to ask for; None if there is none."""
     return next((row[column] for row in rows[len(rows) // 2 :] if row[column] is not None), None)
 
 

@@ -1,4 +1,4 @@
-"""What engine tests ask of a HiveServer2, whoever started it."""
+"""What engine tests need of a HiveServer2, whoever started it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Engine:
     def query(
         self, sql: str, database: str | None = None, settings: Mapping[str, str] | None = None
     ) -> list[tuple[Any, ...]]:
-        """Rows of a statement in a session of its own.
+        """Rows of a statement in its own session.
 
         Raises:
             HiveError: it failed.

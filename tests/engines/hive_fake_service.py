@@ -1,4 +1,4 @@
-"""A service that Hive's storage handler asks, whose answers tests choose: right ones, wrong ones, late ones."""
+"""A service for Hive's storage handler whose answers tests choose: right, wrong or late."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def splits_of(splits: list[tuple[str, int, int]], *, pin: str = "pin 1", version
 
 @dataclass
 class FakeService:
-    """A service on a port of its own.
+    """A service on its own port.
 
     Attributes:
         answer: gives for each call a pin, Splits, a Refusal to raise, bytes of a frame to send as they are, or None to
@@ -81,14 +81,14 @@ class FakeService:
         arguments.read(protocol)
         call = Call(method, arguments.request, arguments.credential, frame)
         self.calls.append(call)
-        found = self.answer(call)
-        if found is None or isinstance(found, bytes):
-            return found
+        answer = self.answer(call)
+        if answer is None or isinstance(answer, bytes):
+            return answer
         result = getattr(THRIFT.HudiHive, f"{method}_result")()
-        if isinstance(found, THRIFT.Refusal):
-            result.refusal = found
+        if isinstance(answer, THRIFT.Refusal):
+            result.refusal = answer
         else:
-            result.success = found
+            result.success = answer
         return message(method, result, sequence)
 
 

@@ -1,4 +1,4 @@
-"""The forms of conditions that were tried on Hive, and the table that they are asked of.
+"""The forms of conditions that were tried on Hive, and the table that they query.
 
 The table has ten files of thirty rows, one a partition, each with a range of its own in most columns, so that the kept
 files tell how exactly a condition arrived.
@@ -51,8 +51,8 @@ class Form:
 
     Attributes:
         condition: In Hive's SQL.
-        files: How many files it leaves; None where Hive asks for no splits.
-        expression: What the service makes of it; None where Hive sends no filter, `*` where it
+        files: How many files it leaves; None if Hive asks for no splits.
+        expression: What the service makes of it; None if Hive sends no filter, `*` where it
             is not the same each time.
     """
 

@@ -44,10 +44,10 @@ class Tables:
         """A table that asks a port of this machine, or any addresses."""
         name = f"{self.database}.h{next(NAMES)}"
         service = f"127.0.0.1:{port}" if isinstance(port, int) else port
-        said = {f"{KEY}service": service, **(properties or {})}
+        settings = {f"{KEY}service": service, **(properties or {})}
         self.engine.run(
             f"CREATE EXTERNAL TABLE {name} ({columns}) STORED BY 'hudicatalog.hive.{handler}' "
-            f"LOCATION '{located(folder or self.folder)}' TBLPROPERTIES ({texts(said)})"
+            f"LOCATION '{located(folder or self.folder)}' TBLPROPERTIES ({texts(settings)})"
         )
         return name
 

@@ -52,7 +52,7 @@ class World:
         return f"127.0.0.1:{self.service.port}"
 
     def folder(self, schema: str) -> Path:
-        """Where the tables of a schema lie."""
+        """Location of the tables of a schema."""
         made = self.warehouse / schema
         made.mkdir(parents=True, exist_ok=True)
         return made
@@ -91,16 +91,18 @@ class World:
         """
         database = self.engine.create_database(schema)
         location = folder if isinstance(folder, str) else (folder or self.warehouse / schema / name).as_uri()
-        said = ", ".join(f"'{key}'='{value}'" for key, value in {SERVICE: self.address, **(properties or {})}.items())
+        settings = ", ".join(
+            f"'{key}'='{value}'" for key, value in {SERVICE: self.address, **(properties or {})}.items()
+        )
         self.engine.run(f"DROP TABLE IF EXISTS {database}.{name}")
         self.engine.run(
             f"CREATE EXTERNAL TABLE {database}.{name} ({columns}) STORED BY '{handler}' LOCATION '{location}' "
-            f"TBLPROPERTIES ({said})"
+            f"TBLPROPERTIES ({settings})"
         )
         return f"{database}.{name}"
 
     def declare_plain(self, schema: str, name: str) -> None:
-        """The newest snapshot of a table as a plain Hive table over links to its files, in a database of its own."""
+        """The newest snapshot of a table as a plain Hive table over links to its files, in its own database."""
         table = self.warehouse / schema / name
         folder = self.warehouse / "plain" / schema / name
         folder.mkdir(parents=True)

@@ -21,13 +21,13 @@ def rows(version: int, step: int) -> pa.Table:
 def states() -> list[tuple[int, int, int, int]]:
     """The answer after each commit."""
     versions: dict[int, int] = {}
-    found = []
+    answers = []
     for version in range(COMMITS + 1):
         for key in rows(version, 1 if version == 0 else 3)["id"].to_pylist():
             versions[key] = version
         total, weighted = sum(versions.values()), sum(key * value for key, value in versions.items())
-        found.append((len(versions), total, weighted, max(versions.values())))
-    return found
+        answers.append((len(versions), total, weighted, max(versions.values())))
+    return answers
 
 
 class Client(threading.Thread):

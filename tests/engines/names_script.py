@@ -1,4 +1,4 @@
-"""Looks tables up by name in a plain PySpark session, without Apache Hudi's bundle, in a process of its own.
+"""Looks tables up by name in a plain PySpark session, without Apache Hudi's bundle, in a separate process.
 
 Usage: `python names_script.py METASTORE_URI NAME…`; prints for each name a line of JSON: how many rows
 `HudiTable.for_name` reads, or its error, and how Spark SQL itself fails.

@@ -1,4 +1,4 @@
-"""Tables of odd shapes, and statements that engines are asked of them."""
+"""Tables of unusual shapes, and statements that engines run on them."""
 
 from __future__ import annotations
 

@@ -1,17 +1,15 @@
-"""Our services as processes of their own, for tests that kill them."""
+"""Our services as separate processes, for tests that kill them."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
+from tests.support.waiting import until
 from tools.engines.process import free_port
 
 
@@ -38,12 +36,12 @@ def served(engine: str, warehouse: Path, port: int, secret: Path | None = None) 
 
 
 def _wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(300):
+    def ready() -> bool:
         assert process.poll() is None
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=1).close()
         except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    pytest.fail("the service did not get ready")
+            return False
+        return True
+
+    until(ready, 60)

@@ -1,4 +1,4 @@
-"""A table whose files came about by row-group surgery, for engines to read."""
+"""A table whose files were made by row-group surgery, for engines to read."""
 
 from __future__ import annotations
 

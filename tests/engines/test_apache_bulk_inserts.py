@@ -1,4 +1,4 @@
-"""Apache Hudi goes on with files that a bulk insert of ours left in the order of the rows."""
+"""Apache Hudi continues with files that our bulk insert left in the order of the rows."""
 
 import random
 from pathlib import Path
@@ -40,8 +40,8 @@ def test_apache_goes_on_with_rows_in_any_order(apache: ApacheHudi, tmp_path: Pat
         else:
             apache.write(path, done.batch, done.all_options(OPTIONS))
         rows = apply(rows, done, event_time=False)
-        found, places = in_files(path)
-        assert found == rows
+        stored, places = in_files(path)
+        assert stored == rows
         keys = [*sorted(places)[::5], "never"]
         known = {key: places[key] for key in keys if key in places}
         assert by_our_index(path, keys) == known

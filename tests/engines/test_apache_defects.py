@@ -37,10 +37,10 @@ def test_apache_drops_files_that_we_keep(written: Tables, version: str, defect: 
     table = written(version, "cow_row_groups" if defect.several_row_groups else "cow_edges")
     theirs = table.engine.planned_files(table.path, list(defect.filters))
     matching = files_with_matches(table.engine, table.path, defect.filters)
-    for where, kept, needed in zip(defect.filters, theirs, matching, strict=True):
+    for where, planned_files, needed in zip(defect.filters, theirs, matching, strict=True):
         assert needed
-        assert kept is not None
-        assert needed - set(kept), f"{where}: Apache {version} keeps all files by now; correct {PAGE.name}"
+        assert planned_files is not None
+        assert needed - set(planned_files), f"{where}: Apache {version} keeps all files by now; correct {PAGE.name}"
         assert needed <= planned(table.path, where), where
 
 
@@ -49,9 +49,9 @@ def test_other_conditions_on_the_same_rows_lose_nothing(written: Tables, version
     table = written(version, "cow_edges")
     engine, path = table.engine, table.path
     theirs, matching = engine.planned_files(path, list(SOUND)), files_with_matches(engine, path, SOUND)
-    for where, kept, needed in zip(SOUND, theirs, matching, strict=True):
-        assert kept is not None
-        assert needed <= set(kept), where
+    for where, planned_files, needed in zip(SOUND, theirs, matching, strict=True):
+        assert planned_files is not None
+        assert needed <= set(planned_files), where
         assert needed <= planned(path, where), where
 
 

@@ -9,8 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from catalog import Table
-from spark_writer import write_hudi
-from table_writer.writer import TableWriter
+from tests.engines.jobs import write_by_spark, write_here
 from tests.engines.kinds import Kind, Step, kinds
 from tests.engines.model import comparable, expected, user_rows
 from tests.support.apache_hudi_client import ApacheHudi
@@ -26,23 +25,6 @@ META = [
 ]
 
 
-def write(spark: Any, kind: Kind, path: Path, step: Step) -> None:
-    options = kind.all_options() | {"hoodie.datasource.write.operation": step.operation}
-    if step.partitions:
-        options["hoodie.datasource.write.partitions.to.delete"] = ",".join(step.partitions)
-    write_hudi(spark.createDataFrame(step.table(kind.schema)), str(path), options, mode="append")
-
-
-def write_here(kind: Kind, path: Path, step: Step) -> None:
-    """The same write without Spark."""
-    options = kind.all_options()
-    if not path.exists():
-        key = options["hoodie.datasource.write.recordkey.field"]
-        TableWriter.create(path, kind.schema, record_key=key, options=options)
-    rows = None if step.partitions else step.table(kind.schema)
-    TableWriter.open(path, options=options).write(step.operation, rows, partitions=step.partitions)
-
-
 @pytest.fixture(scope="session")
 def written(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Every kind of table, by our writer, once: in turns by Spark and without it."""
@@ -50,7 +32,7 @@ def written(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
     for number, kind in enumerate(KINDS.values()):
         for turn, step in enumerate(kind.steps, number):
             if turn % 2:
-                write(spark, kind, folder / kind.name, step)
+                write_by_spark(spark, kind, folder / kind.name, step)
             else:
                 write_here(kind, folder / kind.name, step)
     return {name: folder / name for name in KINDS}
@@ -73,6 +55,13 @@ def readable(kind: Kind, table: pa.Table) -> list[str]:
     return [name for name in table.column_names if name != kind.path_column]
 
 
+def same_answers(apache: ApacheHudi, kind: Kind, path: Path, filters: list[str]) -> None:
+    """Apache and we read the same rows by each filter."""
+    for where, answer in zip(filters, apache.read_each(path, filters), strict=True):
+        rows = ours(path, where)
+        same(rows, answer, readable(kind, rows))
+
+
 def shared_filters(kind: Kind) -> list[str]:
     """Filters that mean the same to Apache's reader."""
     return [where for where in kind.filters if kind.path_column is None or kind.path_column not in where]
@@ -80,12 +69,12 @@ def shared_filters(kind: Kind) -> list[str]:
 
 def listing(path: Path) -> dict[str, dict[str, int]]:
     """Data files by partition, from the file system."""
-    found: dict[str, dict[str, int]] = {}
+    files: dict[str, dict[str, int]] = {}
     for file in path.rglob("*.parquet"):
         folder = str(file.parent.relative_to(path)).removeprefix(".")
         if not folder.startswith((".hoodie", "/", "hoodie")):
-            found.setdefault(folder, {})[file.name] = file.stat().st_size
-    return found
+            files.setdefault(folder, {})[file.name] = file.stat().st_size
+    return files
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -99,19 +88,17 @@ def test_we_hold_what_was_written(written: dict[str, Path], name: str) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_apache_reads_exactly_our_content(apache: ApacheHudi, written: dict[str, Path], name: str) -> None:
-    mine, theirs = ours(written[name]), apache.read(written[name])
+    rows, theirs = ours(written[name]), apache.read(written[name])
     # Spark puts partition columns last
-    assert sorted(mine.column_names) == sorted(theirs.column_names)
-    same(mine, theirs, readable(KINDS[name], mine))
-    without = apache.read(written[name], options={"hoodie.metadata.enable": "false"})
-    same(mine, without, readable(KINDS[name], mine))
+    assert sorted(rows.column_names) == sorted(theirs.column_names)
+    same(rows, theirs, readable(KINDS[name], rows))
+    by_listing = apache.read(written[name], options={"hoodie.metadata.enable": "false"})
+    same(rows, by_listing, readable(KINDS[name], rows))
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_apache_filters_with_data_skipping_as_we_do(apache: ApacheHudi, written: dict[str, Path], name: str) -> None:
-    for where in shared_filters(KINDS[name]):
-        mine, theirs = ours(written[name], where), apache.read(written[name], where)
-        same(mine, theirs, readable(KINDS[name], mine))
+    same_answers(apache, KINDS[name], written[name], shared_filters(KINDS[name]))
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -170,18 +157,16 @@ def test_apache_writes_on_and_so_do_we(
     assert middle.num_rows == before.num_rows + 1
     names = readable(kind, middle)
     same(middle, apache.read(path), names)
-    for where in [*shared_filters(kind), "ts = 50"]:
-        same(ours(path, where), apache.read(path, where), names)
+    same_answers(apache, kind, path, [*shared_filters(kind), "ts = 50"])
     assert pc.sum(pc.equal(middle["ts"], 50)).as_py() == batch.num_rows
 
     batch = changed(kind, middle, 60)
-    write(spark, kind, path, Step("upsert", user_rows(batch), batch.schema))
+    write_by_spark(spark, kind, path, Step("upsert", user_rows(batch), batch.schema))
     after = ours(path)
     assert after.num_rows == middle.num_rows + 1
     assert pc.sum(pc.equal(after["ts"], 60)).as_py() == batch.num_rows
     same(after, apache.read(path), names)
-    for where in [*shared_filters(kind), "ts = 60"]:
-        same(ours(path, where), apache.read(path, where), names)
+    same_answers(apache, kind, path, [*shared_filters(kind), "ts = 60"])
     later = {file.split("_")[0] for files in listing(path).values() for file in files}
     fresh = {(group[:8], group) for group in later - groups}
     assert len(fresh) <= 2, "an upsert of known keys made new file groups"
@@ -191,5 +176,5 @@ def test_apache_writes_on_and_so_do_we(
 def test_hudi_rs_reads_exactly_our_content(written: dict[str, Path], name: str) -> None:
     hudi = pytest.importorskip("hudi")
     table = pa.Table.from_batches(hudi.HudiTableBuilder.from_base_uri(str(written[name])).build().read())
-    mine = ours(written[name])
-    same(mine, table, mine.column_names)
+    rows = ours(written[name])
+    same(rows, table, rows.column_names)

@@ -81,7 +81,7 @@ JOBS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:hoodie.payload.ordering.field='o' is passed over")
+@pytest.mark.filterwarnings("ignore:hoodie.payload.ordering.field='o' is ignored")
 @pytest.mark.parametrize("name", JOBS)
 def test_the_same_options_do_the_same(release: Release, tmp_path: Path, name: str) -> None:
     """A table of 0.15.0 records no payload class, so that the options of each job decide; ours are then kept."""
@@ -103,16 +103,16 @@ def test_the_same_options_do_the_same(release: Release, tmp_path: Path, name: st
 def test_without_a_class_releases_differ_and_we_ask(release: Release, tmp_path: Path) -> None:
     path = tmp_path / "t"
     release("0.15.0").write(path, rows(5, 1, 5), ORDERED, "overwrite")
-    found = {}
+    rules = {}
     for version in ("0.15.0", "1.2.0"):
         copy = Path(shutil.copytree(path, tmp_path / version))
         release(version).write(copy, rows(3, 2, 9), {**ORDERED, **UPSERT})
-        found[version] = {row["v"] for row in release(version).read(copy).to_pylist()}
-    assert found["0.15.0"] == {2}
+        rules[version] = {row["v"] for row in release(version).read(copy).to_pylist()}
+    assert rules["0.15.0"] == {2}
     with pytest.raises(OptionError, match=r"payload\.class is missing"):
         ours(path).write("upsert", rows(3, 2, 9), ORDERED)
     assert values(scanned(path)) == values(rows(5, 1, 5))
-    assert found["1.2.0"] == {1}
+    assert rules["1.2.0"] == {1}
 
 
 def test_properties_that_a_second_name_erases(apache: ApacheHudi, tmp_path: Path) -> None:
@@ -158,19 +158,19 @@ def altered_rows(ids: Sequence[str], ts: int, text: str, more: Sequence[str] = (
 def test_columns_altered_between_writes_of_both(apache: ApacheHudi, tmp_path: Path) -> None:
     """Renamed, dropped, widened columns and new ones under old names keep their values, whoever rewrites a file."""
     path, table = tmp_path / "t", "altered"
-    # each of the keys in a file of its own, so that writes meet files of before
+    # each of the keys in a separate file, so that writes meet older files
     buckets = {BUCKETS: "8"}
     job = {**ORDERED, **DEFAULT, **BY_ID, **buckets}
-    # what stands behind the dropped column has other ids than its place, by which 0.15.0 would read files of before
+    # what stands behind the dropped column has other ids than its place, by which 0.15.0 would read older files
     start = pa.schema({"id": pa.string(), "ts": pa.int64(), "gone": pa.float64(), "s": pa.string(), "n": pa.int32()})
     first = [{"id": key, "ts": 1, "gone": 0.5, "s": "old", "n": 1} for key in "abcdefgh"]
     wanted = {row["id"]: {"id": row["id"], "ts": 1, "label": "old", "n": 1, "s": None} for row in first}
 
     def same(more: Sequence[str] = ()) -> None:
         expected = [{**dict.fromkeys(more), **row} for row in wanted.values()]
-        found = pa.Table.from_pylist(expected)
-        assert values(scanned(path)) == values(found)
-        assert values(apache.read(path, options=BY_ID)) == values(found)
+        rows_of_all = pa.Table.from_pylist(expected)
+        assert values(scanned(path)) == values(rows_of_all)
+        assert values(apache.read(path, options=BY_ID)) == values(rows_of_all)
 
     def write(data: pa.Table, *, by_us: bool) -> None:
         if by_us:

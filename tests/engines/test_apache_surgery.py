@@ -1,4 +1,4 @@
-"""Apache Hudi reads, prunes and updates files with edited row groups, and we go on with what it makes of them."""
+"""Apache Hudi reads, prunes and updates files with edited row groups, and we continue with its files."""
 
 from pathlib import Path
 
@@ -32,9 +32,9 @@ def test_apache_takes_over_spliced_files(apache: ApacheHudi, tmp_path: Path) -> 
     before = ours(path)
     same(before, apache.read(path))
     for where in FILTERS:
-        found = apache.read(path, where)
-        assert found.num_rows
-        same(ours(path, where), found)
+        answer = apache.read(path, where)
+        assert answer.num_rows
+        same(ours(path, where), answer)
     for row in apache.validate_files(path):
         assert row["fs_size"] == row["metadata_size"], row
 

@@ -1,62 +1,38 @@
-"""Writers of ours that die, live or clean beside Apache Hudi: each clears up after the other, no row is lost."""
+"""Writers of ours that die, live or clean beside Apache Hudi: each cleans up after the other, and no row is lost."""
 
 import contextlib
-import io
-import json
-import posixpath
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from table_format.actions.commit import WriteStat
-from table_format.codecs.avro_schema import arrow_to_avro
-from table_format.config.properties import ensure_partition_metadata
+from spark_writer.executor import SparkExecutor
 from table_format.errors import ConflictError
-from table_format.keys.java_hash import bucket_id_one
-from table_format.meta_columns import META_COLUMNS, add_meta_columns
-from table_format.slices.file_names import BaseFileName, bucket_of_file_id, new_bucket_file_id
-from table_format.slices.file_slices import latest_base_files, list_data_files
 from table_format.storage import Storage
 from table_format.table.client import TableClient
-from table_writer.commit.create import create_table
 from table_writer.commit.rollback import rollback_failed_writes
-from table_writer.commit.transaction import WriteTransaction
-from table_writer.metadata.column_statistics import collect_statistics, indexable_columns
+from table_writer.execution.executor import Executor
 from table_writer.services.clean import clean
-from table_writer.timeline.markers import create_marker
-from tests.support.apache_hudi_client import ApacheHudi
-from tests.support.faults import Faults, FaultyStorage, Frozen
+from tests.support.apache_hudi_client import VERSIONS, ApacheHudi
+from tests.support.faults import Faults, FaultyStorage, Frozen, overtaken
+from tests.support.indexed_rows import COMMIT_TIME, SCHEMA, Rows, Step, in_files
+from tests.support.local_writes import LocalTable
 from tests.support.toy_table import assert_tidy
 
 pytestmark = [pytest.mark.engine]
-BUCKETS = 2
-SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
-SCHEMA_JSON = json.dumps(arrow_to_avro(SCHEMA, "crashes"))
-PROPERTIES = {
-    "hoodie.table.name": "crashes",
-    "hoodie.table.recordkey.fields": "id",
-    "hoodie.table.partition.fields": "p",
-    "hoodie.table.precombine.field": "v",
-    "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
-    "hoodie.compaction.payload.class": "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
-    "hoodie.index.type": "BUCKET",
-    "hoodie.bucket.index.num.buckets": str(BUCKETS),
-}
-APACHE = {
+TABLE = {
     "hoodie.table.name": "crashes",
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.partitionpath.field": "p",
     "hoodie.datasource.write.precombine.field": "v",
     "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
-    "hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+    "hoodie.datasource.write.payload.class": COMMIT_TIME,
     "hoodie.datasource.write.operation": "upsert",
     "hoodie.index.type": "BUCKET",
-    "hoodie.bucket.index.num.buckets": str(BUCKETS),
+    "hoodie.bucket.index.num.buckets": "2",
     "hoodie.bucket.index.hash.field": "id",
     "hoodie.clean.automatic": "false",
 }
@@ -65,88 +41,35 @@ OCC = {
     "hoodie.cleaner.policy.failed.writes": "LAZY",
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
 }
-KEEP = {"hoodie.clean.automatic": "false"}
+CLEANING = {"hoodie.clean.automatic": "true", "hoodie.cleaner.commits.retained": "1"}
 FIRST = {f"k{n}": ("ab"[n % 2], n) for n in range(40)}
 SECOND = {f"k{n}": ("ab"[n % 2], 100 + n) for n in range(0, 40, 3)} | {"new": ("c", 1)}
 THIRD = {f"k{n}": ("ab"[n % 2], 200 + n) for n in range(0, 40, 5)} | {"newer": ("c", 2)}
-Rows = dict[str, tuple[str, int]]
 
 
-def write_files(tx: WriteTransaction, rows: Rows) -> tuple[list[WriteStat], pa.Table]:
-    timeline = tx.client.timeline()
-    current = {
-        (row["partition"], bucket_of_file_id(row["file_id"])): row
-        for row in latest_base_files(list_data_files(Storage(tx.storage.uri)), timeline).to_pylist()
-    }
-    slots: dict[tuple[str, int], Rows] = {}
-    for key, (partition, value) in rows.items():
-        slots.setdefault((partition, bucket_id_one([key], BUCKETS)), {})[key] = (partition, value)
-    stats, columns = [], []
-    for (partition, bucket), mine in slots.items():
-        known = current.get((partition, bucket))
-        file_id = known["file_id"] if known else new_bucket_file_id(bucket)
-        name = str(BaseFileName(file_id, f"{bucket}-0-0", tx.instant))
-        create_marker(tx.storage, tx.instant, partition, name, "MERGE" if known else "CREATE")
-        ensure_partition_metadata(tx.storage, partition, tx.instant)
-        merged: Rows = {}
-        if known:
-            old = pq.read_table(io.BytesIO(tx.storage.read(known["path"]))).drop_columns(list(META_COLUMNS))
-            merged = {row["id"]: (row["p"], row["v"]) for row in old.to_pylist()}
-        merged |= mine
-        keys = sorted(merged)
-        values = pa.table([keys, [merged[k][0] for k in keys], [merged[k][1] for k in keys]], schema=SCHEMA)
-        task = len(stats)
-        table = add_meta_columns(
-            values, instant=tx.instant, task=task, keys=pa.array(keys), partition=partition, file_name=name
-        )
-        table = table.cast(pa.schema([pa.field(n, pa.string()) for n in META_COLUMNS] + list(SCHEMA)))
-        sink = io.BytesIO()
-        pq.write_table(table, sink)
-        data = sink.getvalue()
-        tx.storage.create(posixpath.join(partition, name), data)
-        stats.append(
-            WriteStat(
-                file_id=file_id,
-                path=posixpath.join(partition, name),
-                partition_path=partition,
-                prev_commit=known["instant"] if known else "null",
-                num_writes=len(keys),
-                num_inserts=len(keys) if not known else 0,
-                total_write_bytes=len(data),
-                file_size_in_bytes=len(data),
-            )
-        )
-        indexed = indexable_columns(SCHEMA, PROPERTIES)
-        columns.append(collect_statistics(table, name, partition, indexed, pq.read_metadata(io.BytesIO(data))))
-    return stats, pa.concat_tables(columns)
+@pytest.fixture
+def executor_of(request: pytest.FixtureRequest) -> Callable[[str], str | Executor]:
+    """An executor by name: `spark` is that of a real session, the others are of `EXECUTORS`."""
+    return lambda name: SparkExecutor(request.getfixturevalue("spark")) if name == "spark" else name
 
 
-def upsert(storage: Storage, rows: Rows, options: dict[str, str] = KEEP) -> None:
-    with WriteTransaction.begin(TableClient.open(storage), "commit", "UPSERT", options) as tx:
-        tx.mark_inflight()
-        stats, columns = write_files(tx, rows)
-        tx.commit(stats, schema_json=SCHEMA_JSON, column_stats=columns)
+def upsert(storage: Storage, rows: Rows, options: Mapping[str, str] = {}, executor: str | Executor = "threads") -> None:
+    LocalTable(TableClient.open(storage), {**TABLE, **options}, executor).write("upsert", batch(rows))
 
 
 def ours(path: Path) -> Rows:
-    client = TableClient.open(Storage(str(path)))
-    found: Rows = {}
-    for file in latest_base_files(list_data_files(client.storage), client.timeline())["path"].to_pylist():
-        for row in pq.read_table(io.BytesIO(client.storage.read(file))).to_pylist():
-            assert row["id"] not in found
-            found[row["id"]] = (row["p"], row["v"])
-    return found
+    return in_files(path)[0]
 
 
 def theirs(apache: ApacheHudi, path: Path) -> Rows:
     table = apache.read(path)
-    found = {row["id"]: (row["p"], row["v"]) for row in table.to_pylist()}
-    assert len(found) == table.num_rows
-    return found
+    rows = {row["id"]: (row["p"], row["v"]) for row in table.to_pylist()}
+    assert len(rows) == table.num_rows
+    return rows
 
 
 def batch(rows: Rows) -> pa.Table:
-    return pa.table([list(rows), [p for p, _ in rows.values()], [v for _, v in rows.values()]], schema=SCHEMA)
+    return Step("upsert", rows, {}).batch
 
 
 def assert_valid(apache: ApacheHudi, path: Path) -> None:
@@ -164,20 +87,24 @@ def stray_files(path: Path) -> set[str]:
 
 
 def make(path: Path) -> Storage:
-    storage = Storage(str(path))
-    create_table(storage, PROPERTIES)
-    upsert(storage, FIRST)
-    return storage
+    table = LocalTable.create(str(path), SCHEMA, TABLE)
+    table.write("upsert", batch(FIRST))
+    return table.client.storage
+
+
+def changes_of(path: Path, act: Callable[[Storage], Any]) -> list[str]:
+    """The changes to files that a writer makes, done to a copy."""
+    copy = Path(shutil.copytree(path, path.with_name(f"{path.name}-copy")))
+    faults = FaultyStorage.faults = Faults()
+    act(FaultyStorage(str(copy)))
+    shutil.rmtree(copy)
+    return faults.log
 
 
 def die(path: Path, act: Callable[[Storage], Any], at: int) -> str:
     """Let a writer of ours die before its n-th change; 0 counts from the end."""
     if at <= 0:
-        trial = Path(shutil.copytree(path, path.with_name(f"{path.name}-trial")))
-        FaultyStorage.faults = Faults()
-        act(FaultyStorage(str(trial)))
-        at += len(FaultyStorage.faults.log)
-        shutil.rmtree(trial)
+        at += len(changes_of(path, act))
     FaultyStorage.faults = Faults(at, "before", "freeze")
     with contextlib.suppress(Frozen):
         act(FaultyStorage(str(path)))
@@ -188,64 +115,24 @@ def die(path: Path, act: Callable[[Storage], Any], at: int) -> str:
 
 def publication(path: Path, act: Callable[[Storage], Any], suffix: str) -> int:
     """The number of the change that publishes."""
-    trial = Path(shutil.copytree(path, path.with_name(f"{path.name}-trial")))
-    FaultyStorage.faults = Faults()
-    act(FaultyStorage(str(trial)))
-    steps = FaultyStorage.faults.log
-    FaultyStorage.faults = Faults()
-    shutil.rmtree(trial)
-    return next(n for n, s in enumerate(steps, 1) if s.endswith(suffix) and s.startswith("create .hoodie/2"))
-
-
-@pytest.mark.parametrize("before_publication", [0, 2, 9])
-def test_apache_clears_up_after_our_dead_writer(apache: ApacheHudi, tmp_path: Path, before_publication: int) -> None:
-    path = tmp_path / "t"
-    make(path)
-    step = publication(path, lambda s: upsert(s, SECOND), ".commit") - before_publication
-    die(path, lambda s: upsert(s, SECOND), step)
-    assert TableClient.open(Storage(str(path))).timeline().pending
-    assert ours(path) == theirs(apache, path) == FIRST
-    apache.write(path, batch(THIRD), APACHE)
-    assert ours(path) == theirs(apache, path) == FIRST | THIRD
-    assert not stray_files(path)
-    assert_valid(apache, path)
-    upsert(Storage(str(path)), SECOND)
-    assert ours(path) == theirs(apache, path) == FIRST | THIRD | SECOND
-    assert_valid(apache, path)
-
-
-def test_apache_goes_on_after_our_rollback_and_our_clean(apache: ApacheHudi, tmp_path: Path) -> None:
-    path = tmp_path / "t"
-    storage = make(path)
-    die(path, lambda s: upsert(s, SECOND), publication(path, lambda s: upsert(s, SECOND), ".commit"))
-    assert rollback_failed_writes(TableClient.open(storage))
-    assert_tidy(str(path))
-    assert ours(path) == theirs(apache, path) == FIRST
-    assert_valid(apache, path)
-    upsert(storage, SECOND)
-    upsert(storage, THIRD)
-    assert clean(TableClient.open(storage), {"hoodie.cleaner.commits.retained": "1"}).total_files_deleted
-    assert_tidy(str(path))
-    assert ours(path) == theirs(apache, path) == FIRST | SECOND | THIRD
-    assert_valid(apache, path)
-    apache.write(
-        path, batch(FIRST), APACHE | {"hoodie.clean.automatic": "true", "hoodie.cleaner.commits.retained": "1"}
+    return next(
+        n for n, s in enumerate(changes_of(path, act), 1) if s.endswith(suffix) and s.startswith("create .hoodie/2")
     )
-    assert ours(path) == theirs(apache, path) == FIRST | {"new": ("c", 1), "newer": ("c", 2)}
-    assert_valid(apache, path)
-    upsert(storage, SECOND, {"hoodie.cleaner.commits.retained": "1"})
-    assert ours(path) == theirs(apache, path)
-    assert_valid(apache, path)
 
 
-@pytest.mark.parametrize("from_the_end", [0, -3, -6])
-def test_apache_finishes_our_rollback(apache: ApacheHudi, tmp_path: Path, from_the_end: int) -> None:
-    path = tmp_path / "t"
-    make(path)
-    die(path, lambda s: upsert(s, SECOND), publication(path, lambda s: upsert(s, SECOND), ".commit"))
-    die(path, lambda s: rollback_failed_writes(TableClient.open(s)), from_the_end)
+def die_at_publication(path: Path) -> None:
+    """A writer dies with everything written but the commit."""
+
+    def change(storage: Storage) -> None:
+        upsert(storage, SECOND, executor="files")
+
+    die(path, change, publication(path, change, ".commit"))
+
+
+def goes_on(apache: ApacheHudi, path: Path) -> None:
+    """Apache does not see what the dead writer left, and clears it up with its next write; then we write again."""
     assert ours(path) == theirs(apache, path) == FIRST
-    apache.write(path, batch(THIRD), APACHE)
+    apache.write(path, batch(THIRD), TABLE)
     assert ours(path) == theirs(apache, path) == FIRST | THIRD
     assert not stray_files(path)
     assert_valid(apache, path)
@@ -255,40 +142,88 @@ def test_apache_finishes_our_rollback(apache: ApacheHudi, tmp_path: Path, from_t
     assert_valid(apache, path)
 
 
+@pytest.mark.parametrize(("executor", "before_publication"), [("spark", 0), ("files", 2), ("threads", 9)])
+def test_apache_clears_up_after_our_dead_writer(
+    apache: ApacheHudi,
+    executor_of: Callable[[str], str | Executor],
+    tmp_path: Path,
+    executor: str,
+    before_publication: int,
+) -> None:
+    path = tmp_path / "t"
+    make(path)
+
+    def change(storage: Storage) -> None:
+        upsert(storage, SECOND, executor=executor_of(executor))
+
+    die(path, change, publication(path, change, ".commit") - before_publication)
+    assert TableClient.open(Storage(str(path))).timeline().pending
+    goes_on(apache, path)
+
+
+def test_apache_goes_on_after_our_rollback_and_our_clean(apache: ApacheHudi, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    storage = make(path)
+    die_at_publication(path)
+    assert rollback_failed_writes(TableClient.open(storage))
+    assert_tidy(str(path))
+    assert ours(path) == theirs(apache, path) == FIRST
+    assert_valid(apache, path)
+    upsert(storage, SECOND)
+    upsert(storage, THIRD)
+    assert clean(TableClient.open(storage), CLEANING).total_files_deleted
+    assert_tidy(str(path))
+    assert ours(path) == theirs(apache, path) == FIRST | SECOND | THIRD
+    assert_valid(apache, path)
+    apache.write(path, batch(FIRST), TABLE | CLEANING)
+    assert ours(path) == theirs(apache, path) == FIRST | {"new": ("c", 1), "newer": ("c", 2)}
+    assert_valid(apache, path)
+    upsert(storage, SECOND, CLEANING)
+    assert ours(path) == theirs(apache, path)
+    assert_valid(apache, path)
+
+
+@pytest.mark.parametrize("from_the_end", [0, -3, -6])
+def test_apache_finishes_our_rollback(apache: ApacheHudi, tmp_path: Path, from_the_end: int) -> None:
+    path = tmp_path / "t"
+    make(path)
+    die_at_publication(path)
+    die(path, lambda s: rollback_failed_writes(TableClient.open(s)), from_the_end)
+    goes_on(apache, path)
+
+
 def test_apache_finishes_our_clean(apache: ApacheHudi, tmp_path: Path) -> None:
     path = tmp_path / "t"
     storage = make(path)
     upsert(storage, SECOND)
     upsert(storage, THIRD)
-    one = {"hoodie.cleaner.commits.retained": "1"}
-    die(path, lambda s: clean(TableClient.open(s), one), 4)
+    die(path, lambda s: clean(TableClient.open(s), CLEANING), 4)
     assert [i.action for i in TableClient.open(storage).timeline().pending] == ["clean"]
     assert theirs(apache, path) == FIRST | SECOND | THIRD
-    apache.write(path, batch(FIRST), APACHE | one | {"hoodie.clean.automatic": "true"})
+    apache.write(path, batch(FIRST), TABLE | CLEANING)
     assert not TableClient.open(storage).timeline().pending
     assert ours(path) == theirs(apache, path) == FIRST | {"new": ("c", 1), "newer": ("c", 2)}
     assert_valid(apache, path)
 
 
-def test_apache_and_a_live_writer_of_ours(apache: ApacheHudi, tmp_path: Path) -> None:
+def test_apache_and_a_live_writer_of_ours(
+    apache: ApacheHudi,
+    executor_of: Callable[[str], str | Executor],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
     """Both under optimistic concurrency control, in different partitions; then in the same one."""
     path = tmp_path / "t"
+    executor = executor_of("spark" if apache.version == VERSIONS[0] else "threads")
     storage = make(path)
-    with WriteTransaction.begin(TableClient.open(storage), "commit", "UPSERT", OCC | KEEP) as tx:
-        tx.mark_inflight()
-        stats, columns = write_files(tx, {"mine": ("m", 1)})
-        apache.write(path, batch({"yours": ("y", 2)}), APACHE | OCC)
-        assert ours(path) == theirs(apache, path) == FIRST | {"yours": ("y", 2)}
-        tx.commit(stats, schema_json=SCHEMA_JSON, column_stats=columns)
-    both = FIRST | {"yours": ("y", 2), "mine": ("m", 1)}
+    overtaken(monkeypatch, lambda: apache.write(path, batch({"theirs": ("y", 2)}), TABLE | OCC))
+    upsert(storage, {"ours": ("m", 1)}, OCC, executor)
+    both = FIRST | {"theirs": ("y", 2), "ours": ("m", 1)}
     assert ours(path) == theirs(apache, path) == both
     assert_tidy(str(path))
-    tx = WriteTransaction.begin(TableClient.open(storage), "commit", "UPSERT", OCC | KEEP)
-    tx.mark_inflight()
-    stats, columns = write_files(tx, {"mine": ("m", 3)})
-    apache.write(path, batch({"mine": ("m", 4)}), APACHE | OCC)
+    overtaken(monkeypatch, lambda: apache.write(path, batch({"ours": ("m", 4)}), TABLE | OCC))
     with pytest.raises(ConflictError, match="changed the same file groups"):
-        tx.commit(stats, schema_json=SCHEMA_JSON, column_stats=columns)
-    assert ours(path) == theirs(apache, path) == both | {"mine": ("m", 4)}
+        upsert(storage, {"ours": ("m", 3)}, OCC | {"hoodie.catalog.write.retries": "0"}, executor)
+    assert ours(path) == theirs(apache, path) == both | {"ours": ("m", 4)}
     assert_tidy(str(path))
     assert_valid(apache, path)

@@ -1,4 +1,4 @@
-"""The engines start, and answer, before anything of ours is asked."""
+"""The engines start and answer, before our services are tested."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""HFiles whose index has several levels, written by HBase's own classes, which Apache Hudi 0.15.0 takes."""
+"""HFiles whose index has several levels, written by HBase's own classes, which Apache Hudi 0.15.0 uses."""
 
 from collections.abc import Callable
 from pathlib import Path

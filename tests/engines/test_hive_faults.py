@@ -1,11 +1,10 @@
-"""Real Hive while the service dies, starts again, is asked for what it cannot serve, or wants to know who asks."""
+"""Real Hive while the service dies, restarts, cannot serve a request, or requires authentication."""
 
 import os
 import re
 import signal
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +19,7 @@ from tests.engines.hive_world import World
 from tests.engines.served import served
 from tests.support.certificates import Authority
 from tests.support.tpch_tables import Layout, write
+from tests.support.waiting import until
 from tools.engines.process import free_port
 
 pytestmark = pytest.mark.engine
@@ -75,10 +75,10 @@ def test_killed_and_started_again_while_queries_run(hive_world: World, table: Pa
         assert hive_world.query(JOINED.format("killed"), SCHEMA) == ANSWER
         for thread in asking:
             thread.start()
-        time.sleep(1.0)
+        until(lambda: all(thread.right for thread in asking), 60)
         os.kill(first.pid, signal.SIGKILL)
         first.wait()
-        time.sleep(3.0)
+        until(lambda: all(thread.errors or thread.wrong for thread in asking), 60)
         stack.enter_context(served("hive", hive_world.warehouse, port))
         assert hive_world.query(JOINED.format("killed"), SCHEMA) == ANSWER
         for thread in asking:
@@ -188,6 +188,6 @@ def test_cipher_and_secret(hive_world: World, guarded: tuple[str, dict[str, str]
     # without tasks: tasks would need the settings of this session too, which they have by the job
     assert hive_world.query(sql, SCHEMA, {**settings, **OPEN}) == [(100,)]
     for missing in ({f"{key}secret.file": str(other)}, {f"{key}secret.file": ""}, {f"{key}tls": "false"}):
-        with pytest.raises(HiveError, match=r"Hudi table") as told:
+        with pytest.raises(HiveError, match=r"Hudi table") as raised:
             hive_world.query(sql, SCHEMA, {**settings, **missing, **OPEN})
-        assert not re.search("open-sesame", str(told.value))
+        assert not re.search("open-sesame", str(raised.value))

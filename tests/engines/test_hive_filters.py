@@ -33,7 +33,7 @@ def in_hive(text: str) -> str:
 
 @dataclass(frozen=True)
 class Kinds:
-    """The table in Hive, and what DuckDB says of it with the same clock."""
+    """The table in Hive, and DuckDB's results from it with the same clock."""
 
     hive: Engine
     database: str
@@ -64,7 +64,7 @@ def test_filters(kinds: Kinds) -> None:
     with ThreadPoolExecutor(SESSIONS) as threads:
         answers = list(threads.map(kinds.query, statements))
     compared = zip(FILTERS, answers, expected, strict=True)
-    assert [f"{text}: {found}" for text, rows, other in compared if (found := rows_agree(rows, other))] == []
+    assert [f"{text}: {difference}" for text, rows, other in compared if (difference := rows_agree(rows, other))] == []
 
 
 @pytest.mark.parametrize("first", [0, 8])
@@ -72,8 +72,8 @@ def test_filters_on_tez(kinds: Kinds, first: int) -> None:
     chosen = FILTERS[first : first + 8]
     rows = kinds.query(each_alone([in_hive(text) for text in chosen], "stored"), {**ON_TEZ, **OWN_SCANS})
     for number, text in enumerate(chosen):
-        found = [(key,) for form, key in rows if form == number]
-        assert rows_agree(found, kinds.duckdb.query(f"SELECT id FROM kinds WHERE {text}")) == "", text
+        keys = [(key,) for form, key in rows if form == number]
+        assert rows_agree(keys, kinds.duckdb.query(f"SELECT id FROM kinds WHERE {text}")) == "", text
 
 
 def test_the_hours_that_come_twice_and_never(hive_world: World, kinds: Kinds) -> None:
@@ -90,9 +90,9 @@ def test_the_hours_that_come_twice_and_never(hive_world: World, kinds: Kinds) ->
     assert clock == {number: moment.astimezone(local).replace(tzinfo=None) for number, moment in enumerate(moments)}
     for when in ("2024-03-10 01:59:59", "2024-03-10 02:30:00", "2024-11-03 00:59:59.999999", "2024-11-03 01:15:00"):
         for operator, holds in (("<", dt.datetime.__lt__), (">=", dt.datetime.__ge__), ("=", dt.datetime.__eq__)):
-            found = kinds.query(f"SELECT id FROM clocks WHERE at {operator} TIMESTAMP '{when}'")
+            answer = kinds.query(f"SELECT id FROM clocks WHERE at {operator} TIMESTAMP '{when}'")
             bound = dt.datetime.fromisoformat(when)
-            assert sorted(key for (key,) in found) == sorted(key for key, at in clock.items() if holds(at, bound))
+            assert sorted(key for (key,) in answer) == sorted(key for key, at in clock.items() if holds(at, bound))
     assert min(record["files_out"] for record in hive_world.planned(f"{SCHEMA}.clocks")) < 20
 
 

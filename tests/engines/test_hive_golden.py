@@ -45,9 +45,9 @@ def test_rows_are_those_that_apache_hudi_reads(hive_world: World, golden: dict[s
     assert len(hive_world.query(f"SELECT * FROM {table}", "golden")) == len(expected)
     values = [(column, value) for column in plain if (value := value_of(expected, column)) is not None][:2]
     for column, value in values:
-        kept = [row for row, whole in zip(wanted, expected, strict=True) if whole[column] == value]
+        matching = [row for row, whole in zip(wanted, expected, strict=True) if whole[column] == value]
         sql = f"SELECT {listed} FROM {table} WHERE `{column}` = {literal(value)}"
-        assert rows_agree(hive_world.query(sql, "golden"), kept) == "", column
+        assert rows_agree(hive_world.query(sql, "golden"), matching) == "", column
     if name in names()[::3]:
         assert rows_agree(hive_world.query(f"SELECT {listed} FROM {table}", "golden", ON_TEZ), wanted) == ""
 

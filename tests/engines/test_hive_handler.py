@@ -1,4 +1,4 @@
-"""Hive's storage handler in a real HiveServer2, before a service that answers rightly: what is asked, read, refused."""
+"""Hive's storage handler in a real HiveServer2, with a service that answers correctly: requests, rows, refusals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hudi_catalog.metastore.metastore import (
     Metastore,
 )
 from hudi_catalog.metastore.open_metastore import open_metastore
-from tests.engines.hive_engine import ON_TEZ, Engine, HiveError
+from tests.engines.hive_engine import ON_TEZ, HiveError
 from tests.engines.hive_fake_service import (
     Call,
     FakeService,
@@ -37,24 +37,11 @@ from tests.engines.hive_handler_tables import (
     ON_MAPREDUCE,
     WITHOUT_TASKS,
     Tables,
-    handled_folder,
     located,
     write,
 )
 
 pytestmark = pytest.mark.engine
-
-
-@pytest.fixture(scope="module")
-def tables(hive: Engine, tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    return Tables(hive, handled_folder(tmp_path_factory))
-
-
-@pytest.fixture
-def right(tables: Tables) -> Iterator[FakeService]:
-    """A service that gives all files."""
-    with fake_service(parquet_splits(str(tables.folder))) as service:
-        yield service
 
 
 def test_all_scans_of_a_query_read_the_snapshot_that_it_was_compiled_with(tables: Tables, right: FakeService) -> None:
@@ -154,9 +141,9 @@ def test_values_of_files_that_are_of_narrower_types_are_found(tables: Tables, tm
     with fake_service(parquet_splits(str(tmp_path))) as service:
         for handler in ("HudiStorageHandler", "HudiRowStorageHandler"):
             name = tables.make(service.port, columns="c bigint, f double, d date", folder=tmp_path, handler=handler)
-            for condition, found in wanted.items():
+            for condition, count in wanted.items():
                 rows_found = tables.engine.query(f"SELECT * FROM {name} WHERE {condition}", settings=WITHOUT_TASKS)
-                assert len(rows_found) == found, (handler, condition)
+                assert len(rows_found) == count, (handler, condition)
             at_once = " AND ".join(wanted).replace("= DATE '1500", "<> DATE '1500")
             assert tables.engine.query(f"SELECT d FROM {name} WHERE {at_once}", settings=ON_TEZ) == [("0001-01-01",)]
 
@@ -241,14 +228,14 @@ def test_tables_whose_files_hive_would_delete_are_refused(tables: Tables, right:
             f"CREATE EXTERNAL TABLE {name} (id bigint) CLUSTERED BY (id) INTO 2 BUCKETS {stored} "
             f"LOCATION '{located(tables.folder)}'"
         )
-    mine = tables.make(right.port)
+    handled = tables.make(right.port)
     with pytest.raises(HiveError, match="would belong to Hive"):
-        tables.engine.run(f"ALTER TABLE {mine} SET TBLPROPERTIES ('EXTERNAL'='FALSE')")
+        tables.engine.run(f"ALTER TABLE {handled} SET TBLPROPERTIES ('EXTERNAL'='FALSE')")
     with pytest.raises(HiveError, match=r"external\.table\.purge"):
-        tables.engine.run(f"ALTER TABLE {mine} SET TBLPROPERTIES ('external.table.purge'='true')")
+        tables.engine.run(f"ALTER TABLE {handled} SET TBLPROPERTIES ('external.table.purge'='true')")
     with pytest.raises(HiveError, match=r"external\.table\.purge"):
         tables.make(right.port, properties={"external.table.purge": "TRUE"})
-    tables.engine.run(f"DROP TABLE {mine}")
+    tables.engine.run(f"DROP TABLE {handled}")
     assert len(list(tables.folder.glob("*.parquet"))) == 3
 
 
@@ -282,14 +269,14 @@ def entry(
     """An entry that somebody made in the metastore, past Hive."""
     [(uri,)] = tables.engine.query("SET hive.metastore.uris")
     store = open_metastore(str(uri).partition("=")[2])
-    said = {STORAGE_HANDLER: HANDLER_CLASSES[HANDLER_FORMAT.input_format], f"{KEY}service": f"127.0.0.1:{port}"}
+    properties = {STORAGE_HANDLER: HANDLER_CLASSES[HANDLER_FORMAT.input_format], f"{KEY}service": f"127.0.0.1:{port}"}
     table = HiveTable(
         schema=tables.database,
         name=f"h{next(NAMES)}",
         columns=(HiveColumn("id", "bigint"),),
         location=located(folder),
         format=HANDLER_FORMAT,
-        parameters={"EXTERNAL": "TRUE", **said, **(parameters or {})},
+        parameters={"EXTERNAL": "TRUE", **properties, **(parameters or {})},
         **more,
     )
     store.put_table(table)

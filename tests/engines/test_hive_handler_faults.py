@@ -1,4 +1,4 @@
-"""Hive's storage handler before a service that answers wrongly, late, or not at all, or that it cannot trust."""
+"""Hive's storage handler with a service that answers wrongly, late or not at all, or that it cannot trust."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import struct
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from hudi_catalog.server.security import TlsFiles, server_context
-from tests.engines.hive_engine import ON_TEZ, Engine, HiveError
+from tests.engines.hive_engine import ON_TEZ, HiveError
 from tests.engines.hive_fake_service import (
     Call,
     FakeService,
@@ -35,23 +35,10 @@ from tests.engines.hive_handler_tables import (
     WITHOUT_TASKS,
     Tables,
     answering,
-    handled_folder,
 )
 from tests.support.certificates import Authority
 
 pytestmark = pytest.mark.engine
-
-
-@pytest.fixture(scope="module")
-def tables(hive: Engine, tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    return Tables(hive, handled_folder(tmp_path_factory))
-
-
-@pytest.fixture
-def right(tables: Tables) -> Iterator[FakeService]:
-    """A service that gives all files."""
-    with fake_service(parquet_splits(str(tables.folder))) as service:
-        yield service
 
 
 # ---- wrong answers
@@ -64,7 +51,7 @@ def inside(call: Call, name: str) -> str:
 WRONG: dict[str, tuple[Callable[[Call], Any], str]] = {
     "another table's file": (lambda call: splits_of([("file:/etc/passwd", 0, 10)]), "not inside the table's location"),
     "a folder beside": (lambda call: splits_of([(f"{call.request.location}2/a", 0, 9)]), "not inside the table's"),
-    "a step upwards": (lambda call: splits_of([(inside(call, "../x.parquet"), 0, 9)]), "no name of a file"),
+    "a step upwards": (lambda call: splits_of([(inside(call, "../x.parquet"), 0, 9)]), "not the name of a file"),
     "another store": (lambda call: splits_of([("hdfs://h" + call.request.location[5:] + "/f", 0, 9)]), "not inside"),
     "the folder itself": (lambda call: splits_of([(call.request.location, 0, 9)]), "not inside"),
     "a negative start": (lambda call: splits_of([(inside(call, "f0.parquet"), -1, 9)]), "bytes -1"),
@@ -146,8 +133,10 @@ def test_a_dead_service_fails_the_query_with_one_message(tables: Tables) -> None
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     name = tables.make(port, properties=SOON)
-    told = rf"Hudi table {name}: the service does not answer \(127.0.0.1:{port}: Connection refused.*\): see that `hudi"
-    with pytest.raises(HiveError, match=told):
+    message = (
+        rf"Hudi table {name}: the service does not answer \(127.0.0.1:{port}: Connection refused.*\): see that `hudi"
+    )
+    with pytest.raises(HiveError, match=message):
         tables.engine.query(f"SELECT * FROM {name}", settings=WITHOUT_TASKS)
     assert len(tables.engine.query(f"DESCRIBE {name}")) == 3
     tables.engine.run(f"DROP TABLE {name}")
@@ -205,7 +194,7 @@ def test_connections_are_encrypted_and_both_sides_known(tables: Tables, tmp_path
     with fake_service(parquet_splits(str(tables.folder)), tls=context) as service:
         sql = f"SELECT id FROM {tables.make(service.port, properties=SOON)} WHERE k = 3 AND id < 10"
         assert asked_with(tables, sql, known) == [(3,)]
-        asked = len(service.calls)
+        calls = len(service.calls)
         refused = [
             {},
             tls,
@@ -219,7 +208,7 @@ def test_connections_are_encrypted_and_both_sides_known(tables: Tables, tmp_path
         for settings in refused:
             with pytest.raises(HiveError, match="Hudi table"):
                 asked_with(tables, sql, settings)
-        assert len(service.calls) == asked
+        assert len(service.calls) == calls
     with fake_service(parquet_splits(str(tables.folder)), tls=other_name(authority)) as service:
         sql = f"SELECT id FROM {tables.make(service.port, properties=SOON)}"
         with pytest.raises(HiveError, match="Hudi table"):

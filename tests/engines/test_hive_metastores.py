@@ -62,7 +62,7 @@ def metastore(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture
 def entry(metastore: ThriftMetastore, tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., HiveTable]:
-    """Makes a definition with a name and a place of its own."""
+    """Makes a definition with its own name and location."""
     folder = tmp_path / "a table é%20"  # Hadoop's paths are not escaped
     folder.mkdir()
     (folder / "part.parquet").write_bytes(b"not read")

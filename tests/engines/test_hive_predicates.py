@@ -1,4 +1,4 @@
-"""What each form of a WHERE is when it comes from real Hive, which files it leaves, and that no row is lost by it.
+"""How each form of a WHERE arrives from real Hive, which files it keeps, and that it loses no row.
 
 Every form that is in `hive_forms.txt` gives the same rows through the storage handler as Hive finds in the same files
 as a plain Parquet table: in the server, row by row, and on Tez, vectorized.
@@ -54,18 +54,18 @@ def tables(hive_world: World) -> World:
 @pytest.fixture(scope="module")
 def by_hive(tables: World) -> Mapping[str, list[int]]:
     """The ids of rows for which Hive itself finds a form true, reading plain files without any filter."""
-    found: dict[str, list[int]] = {}
+    keys: dict[str, list[int]] = {}
     for table in ("forms", "nested"):
         forms = [form for form in AS_COLUMNS if form.table == table]
         columns = ", ".join(f"({form.condition}) AS form_{number}" for number, form in enumerate(forms))
         rows = tables.plain(f"SELECT id, {columns} FROM {table}", SCHEMA, UNSAFE)
         assert len(rows) == FILES * ROWS
         for number, form in enumerate(forms, 1):
-            found[form.condition] = sorted(row[0] for row in rows if row[number])
+            keys[form.condition] = sorted(row[0] for row in rows if row[number])
     for form in BY_ITSELF:
         rows = tables.plain(f"SELECT id FROM {form.table} WHERE {form.condition}", SCHEMA, UNSAFE)
-        found[form.condition] = sorted(row[0] for row in rows)
-    return found
+        keys[form.condition] = sorted(row[0] for row in rows)
+    return keys
 
 
 def asked(tables: World, sql: str, table: str, settings: Mapping[str, str]) -> tuple[list[Any], list[Any]]:
@@ -102,8 +102,8 @@ def test_forms_on_tez_each_with_its_own_scan(tables: World, by_hive: Mapping[str
     )
     assert by_form(rows, forms) == {form.condition: by_hive[form.condition] for form in forms}
     assert len({record["query"] for record in records}) == 1
-    kept = {record["expression"]: record["files_out"] for record in records}
-    assert kept == {form.expression: form.files for form in forms}
+    files = {record["expression"]: record["files_out"] for record in records}
+    assert files == {form.expression: form.files for form in forms}
 
 
 def test_scans_that_hive_makes_one_of(tables: World) -> None:
@@ -118,7 +118,7 @@ def test_scans_that_hive_makes_one_of(tables: World) -> None:
 
 
 def by_form(rows: list[Any], forms: list[Form]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = defaultdict(list)
+    keys: dict[str, list[int]] = defaultdict(list)
     for number, key in rows:
-        found[forms[number].condition].append(key)
-    return {form.condition: sorted(found[form.condition]) for form in forms}
+        keys[forms[number].condition].append(key)
+    return {form.condition: sorted(keys[form.condition]) for form in forms}

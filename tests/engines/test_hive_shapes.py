@@ -1,4 +1,4 @@
-"""Tables of odd shapes through the storage handler: wide, empty, grown, nested, and with odd partitions."""
+"""Tables of unusual shapes through the storage handler: wide, empty, evolved, nested, and with unusual partitions."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ ODD_VALUES = ("a b", "x=1", "50%", "p/q", "été", "ü:#?&", "__HIVE_DEFAULT_PAR
 
 @pytest.fixture(scope="module")
 def shapes(hive_world: World) -> DuckDb:
-    """The tables, registered, and what DuckDB says of their files."""
+    """The tables, registered, and DuckDB's results from their files."""
     folder = hive_world.folder(SCHEMA)
     build(folder)
     for name in TABLES:
@@ -106,15 +106,15 @@ def test_nested_columns(hive_world: World, mode: dict[str, str]) -> None:
     if not (folder / "nested").exists():
         write(folder, "nested", pa.Table.from_pylist(rows, nested_schema()), Layout("id", "id", 2, "part"))
         hive_world.register(SCHEMA, "nested")
-    found = hive_world.query("SELECT id, tags, numbers, body, items FROM nested", SCHEMA, mode)
+    answer = hive_world.query("SELECT id, tags, numbers, body, items FROM nested", SCHEMA, mode)
     expected = {
         row["id"]: (row["tags"], dict(row["numbers"]) if row["numbers"] else None, row["body"], row["items"])
         for row in rows
     }
-    assert {key: tuple(map(plain, values)) for key, *values in found} == expected
+    assert {key: tuple(map(plain, values)) for key, *values in answer} == expected
     counted = "SELECT count(*), sum(body.a) FROM nested WHERE body.deep.x > 5 AND part <> 'p0'"
-    kept = [body["a"] for row in rows if (body := row["body"]) and body["a"] > 10 and body["a"] % 3]
-    assert hive_world.query(counted, SCHEMA, mode) == [(len(kept), sum(kept))]
+    numbers = [body["a"] for row in rows if (body := row["body"]) and body["a"] > 10 and body["a"] % 3]
+    assert hive_world.query(counted, SCHEMA, mode) == [(len(numbers), sum(numbers))]
     exploded = "SELECT id, tag FROM nested LATERAL VIEW explode(tags) t AS tag WHERE id < 20"
     assert sorted(hive_world.query(exploded, SCHEMA, mode), key=str) == sorted(
         ((row["id"], tag) for row in rows if row["id"] < 20 for tag in row["tags"] or ()),
@@ -133,8 +133,8 @@ def test_odd_values_of_partitions(hive_world: World, hive_style: str) -> None:
     }
     write(hive_world.folder(SCHEMA), name, rows, Layout("id", "id", 1, "part"), **options)
     hive_world.register(SCHEMA, name)
-    found = dict(hive_world.query(f"SELECT id, part FROM {name}", SCHEMA))
-    assert found == dict(zip(*rows.to_pydict().values(), strict=True))
+    answer = dict(hive_world.query(f"SELECT id, part FROM {name}", SCHEMA))
+    assert answer == dict(zip(*rows.to_pydict().values(), strict=True))
     for value in values:
         condition = "part IS NULL" if value is None else "part = '{}'".format(value.replace("'", "\\'"))
         keys = hive_world.query(f"SELECT id FROM {name} WHERE {condition}", SCHEMA)

@@ -95,10 +95,10 @@ def test_instants_are_shown_as_clock_times_of_the_servers_zone(world: World) -> 
 @pytest.mark.parametrize("first", range(0, len(CONDITIONS), 9))
 def test_no_row_is_lost(world: World, truth: dict[str, list[int]], first: int) -> None:
     conditions = CONDITIONS[first : first + 9]
-    found: dict[str, list[int]] = defaultdict(list)
+    answers: dict[str, list[int]] = defaultdict(list)
     for number, key in world.query(each_alone(conditions, TABLE), SCHEMA, {**ON_TEZ, **OWN_SCANS}):
-        found[conditions[number]].append(key)
-    assert {text: sorted(found[text]) for text in conditions} == {text: truth[text] for text in conditions}
+        answers[conditions[number]].append(key)
+    assert {text: sorted(answers[text]) for text in conditions} == {text: truth[text] for text in conditions}
 
 
 def test_clock_times_prune(world: World, truth: dict[str, list[int]]) -> None:

@@ -58,10 +58,10 @@ def test_what_is_registered_stays_however_it_ends(hive_metastore: MetastoreServe
     again = open_metastore(uri)
     assert again.table("kept", "t") is not None
     process.send_signal(signal.SIGTERM)
-    out, said = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, "")
-    assert f"--metastore {uri} --all WAREHOUSE" in said
-    assert said.endswith("hudi-catalog: stopped\n")
+    assert f"--metastore {uri} --all WAREHOUSE" in errors
+    assert errors.endswith("hudi-catalog: stopped\n")
     opened.close()
     again.close()
 
@@ -71,6 +71,6 @@ def test_a_metastore_that_ends_of_itself_is_told(hive_metastore: MetastoreServer
     assert uri.startswith("thrift://127.0.0.1:")
     (java,) = psutil.Process(process.pid).children()
     os.kill(java.pid, signal.SIGKILL)
-    _, said = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert said.splitlines()[-1].startswith("hudi-catalog: the Hive Metastore ended of itself; see ")
+    assert errors.splitlines()[-1].startswith("hudi-catalog: the Hive Metastore stopped unexpectedly; see ")

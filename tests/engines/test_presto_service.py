@@ -59,8 +59,8 @@ def test_presto_filters(served: Served) -> None:
     wrong = []
     for text in FILTERS:
         sql = f"SELECT id FROM kinds WHERE {text}"
-        found = rows_agree(served.query(sql), served.duckdb.query(sql))
-        wrong += [f"{text}: {found}"] if found else []
+        difference = rows_agree(served.query(sql), served.duckdb.query(sql))
+        wrong += [f"{text}: {difference}"] if difference else []
     assert wrong == []
 
 

@@ -1,4 +1,4 @@
-"""Apache Hudi and we write in turns to a table with a record index, each finding records by what the other left."""
+"""Apache Hudi and we write in turns to a table with a record index, each finding records by the other's entries."""
 
 import contextlib
 import uuid
@@ -12,9 +12,9 @@ from spark_writer import write_hudi
 from table_format.errors import HudiError
 from table_format.hfile.packed_keys import NAME as PACKED_KEYS
 from table_format.hfile.reader import HFileReader
-from table_format.mapping import in_threads
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_writer.execution.executor import in_threads
 from table_writer.record_index.bootstrap import bootstrap_index
 from table_writer.record_index.resize import resize
 from table_writer.record_index.verify import verify_index
@@ -87,8 +87,8 @@ class Writers:
 
     def check(self, rows: Rows, *, read: bool = False) -> None:
         """The files hold the rows, and both look-ups find each where it is; what is gone they do not find."""
-        found, places = in_files(self.path)
-        assert found == rows
+        stored, places = in_files(self.path)
+        assert stored == rows
         keys = sorted({*KEYS, *places})
         assert by_our_index(self.path, keys) == places
         assert {k: (p, file) for k, (p, file, _) in self.apache.record_index(self.path, keys).items()} == places
@@ -174,14 +174,14 @@ def test_apache_passes_over_the_packed_keys(apache: ApacheHudi, tmp_path: Path) 
     [file] = index_files(path)
     assert packed_keys(file) is not None
     rows = apply({}, first, event_time=False)
-    asked = [*keys[::100], "never", "8" * 36]
+    sample = [*keys[::100], "never", "8" * 36]
 
     def check() -> None:
-        found, places = in_files(path)
-        assert found == rows
-        known = {key: places[key] for key in asked if key in places}
-        assert by_our_index(path, asked) == known
-        assert {k: (p, file) for k, (p, file, _) in apache.record_index(path, asked).items()} == known
+        stored, places = in_files(path)
+        assert stored == rows
+        known = {key: places[key] for key in sample if key in places}
+        assert by_our_index(path, sample) == known
+        assert {k: (p, file) for k, (p, file, _) in apache.record_index(path, sample).items()} == known
 
     check()
     second = step("upsert", {key: ("a", -number) for number, key in enumerate(keys[::200])} | {"8" * 36: ("a", 0)})
@@ -228,7 +228,7 @@ def die_at_publication(path: Path, options: dict[str, str], done: Step) -> None:
     FaultyStorage.faults = Faults()
 
 
-#: Keys that several partitions have; each (partition, key) is a record of its own.
+#: Keys that several partitions have; each (partition, key) is a separate record.
 SCOPED = [
     step("upsert", {"k1": ("a", 1), "k2": ("a b/c", 2), "k3": ("a", 3), "k4": ("x-y%z", 4)}),
     step("upsert", {"k1": ("a b/c", 11), "k2": ("a b/c", 12), "k5": ("new", 15)}),
@@ -266,16 +266,16 @@ def test_writers_take_turns_in_an_index_by_partition(
             held.pop((f"p={partition}", key), None)
             if done.operation != "delete":
                 held[f"p={partition}", key] = value
-        found = apache.read(path).to_pylist()
-        assert {(r["_hoodie_partition_path"], r["id"]): r["v"] for r in found} == held
-        assert len(found) == len(held), "a record stands twice"
+        records = apache.read(path).to_pylist()
+        assert {(r["_hoodie_partition_path"], r["id"]): r["v"] for r in records} == held
+        assert len(records) == len(held), "a record stands twice"
         assert is_listed(path)
         report = verify_index(TableClient.open(Storage(str(path))))
         assert report.is_right, (number, report)
 
 
 def test_an_index_that_apache_cannot_read(release: Callable[[str], ApacheHudi], tmp_path: Path) -> None:
-    """A write of theirs puts it out of date, which ours then says; or it takes the place of ours by one of its own."""
+    """A write of theirs puts it out of date, which ours then says; or it replaces ours by its own."""
     apache, path = release("0.15.0"), tmp_path / "t"
     own = INDEX | {"hoodie.catalog.record.index.hash": "xxhash64"}
     without = INDEX | {"hoodie.metadata.record.index.enable": "false"}

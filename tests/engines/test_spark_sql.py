@@ -30,7 +30,7 @@ from tools.engines.metastore import MetastoreServer
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
 KINDS = kinds()
 # What Apache's input formats would misread, and why the sync does not register it for them.
-REFUSED = {"evolved": "column i ", "timestamped": "paths do not tell the values of partition column ts_ms"}
+REFUSED = {"evolved": "column i ", "timestamped": "paths do not give the values of partition column ts_ms"}
 HIVE_SYNC = "hoodie.datasource.hive_sync."
 
 
@@ -51,9 +51,9 @@ class Shop:
         return job(self.metastore.uri, self.database, **options)
 
     def entry(self, name: str) -> HiveTable:
-        found = self.metastore.table(self.database, name)
-        assert found is not None
-        return found
+        table = self.metastore.table(self.database, name)
+        assert table is not None
+        return table
 
     def rows(self, name: str, where: str = "true") -> pa.Table:
         self.apache.sql(f"REFRESH TABLE {self.database}.{name}")
@@ -108,10 +108,10 @@ def by_apaches_formats(uri: str, path: Path) -> None:
     store.close()
 
 
-def same(kind: Kind, mine: pa.Table, theirs: pa.Table) -> None:
-    names = [name for name in mine.column_names if name != kind.path_column]
-    assert sorted(theirs.column_names) == sorted(mine.column_names)
-    assert comparable(theirs.to_pylist(), names) == comparable(mine.to_pylist(), names)
+def same(kind: Kind, ours: pa.Table, theirs: pa.Table) -> None:
+    names = [name for name in ours.column_names if name != kind.path_column]
+    assert sorted(theirs.column_names) == sorted(ours.column_names)
+    assert comparable(theirs.to_pylist(), names) == comparable(ours.to_pylist(), names)
 
 
 @pytest.mark.parametrize("form", ["handler", "apache"])
@@ -160,15 +160,15 @@ def test_pyspark_alone(hive_metastore: MetastoreServer, written: dict[str, Path]
         check=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), "JDK_JAVA_OPTIONS": QUICK},
     )
-    told = {found["name"]: found for found in map(json.loads, done.stdout.splitlines())}
+    results = {line["name"]: line for line in map(json.loads, done.stdout.splitlines())}
     for name in ("apache.hive", "listed.hive"):
-        assert told[name]["ours"] == {"rows": table.scan().count()}
-        assert "Failed to find the data source: hudi" in told[name]["theirs"]["message"]
-    refused = [told[name]["ours"] for name in ("handler.hive", "plain.hive", "apache.nothing")]
+        assert results[name]["ours"] == {"rows": table.scan().count()}
+        assert "Failed to find the data source: hudi" in results[name]["theirs"]["message"]
+    refused = [results[name]["ours"] for name in ("handler.hive", "plain.hive", "apache.nothing")]
     assert [one["error"] for one in refused] == ["OptionError", "TableNotFoundError", "TableNotFoundError"]
     assert "hudi-catalog hive-jar" in refused[0]["message"]
-    assert "the entry is of no Hudi table" in refused[1]["message"]
-    assert "storage handler" in told["handler.hive"]["theirs"]["message"]
+    assert "not a Hudi table's entry" in refused[1]["message"]
+    assert "storage handler" in results["handler.hive"]["theirs"]["message"]
 
 
 def rows(first: int, count: int, part: str | None = None, *, note: bool = False) -> pa.Table:
@@ -220,11 +220,11 @@ def settled(shop: Shop, path: Path, name: str) -> None:
 
 
 def counted(shop: Shop, path: Path, name: str) -> int:
-    mine, theirs = Table.open(str(path)).scan().to_arrow(), shop.rows(name)
-    names = mine.column_names
+    ours, theirs = Table.open(str(path)).scan().to_arrow(), shop.rows(name)
+    names = ours.column_names
     assert sorted(theirs.column_names) == sorted(names)
-    assert comparable(theirs.to_pylist(), names) == comparable(mine.to_pylist(), names)
-    return mine.num_rows
+    assert comparable(theirs.to_pylist(), names) == comparable(ours.to_pylist(), names)
+    return ours.num_rows
 
 
 def test_apaches_sync_goes_on_from_our_entry_and_we_from_theirs(shop: Shop) -> None:
@@ -291,8 +291,8 @@ def test_merge_on_read(shop: Shop) -> None:
         settled(shop, path, entry.name)
         assert shop.entry(entry.name).format == entry.format
     expected = {"": 303 + sum(range(3, 9)), "_rt": 303 + sum(range(3, 9)), "_ro": sum(range(9))}
-    found = {ending: sum(shop.rows(name + ending)["v"].to_pylist()) for ending in expected}
-    assert found == expected
+    sums = {ending: sum(shop.rows(name + ending)["v"].to_pylist()) for ending in expected}
+    assert sums == expected
     sync_to_hive(Table.open(str(path)), shop.metastore, SyncOptions(database=shop.database), format="handler")
     assert {ending: sum(shop.rows(name + ending)["v"].to_pylist()) for ending in expected} == expected
 

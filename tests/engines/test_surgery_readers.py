@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame
 
-from table_format.base_file.writer import BaseFileOptions
 from table_format.storage import Storage
+from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.surgery.splice import Dropped, FileEdit, NewColumns, splice
 from tests.support.parquet_pages import check_pages
 
@@ -142,11 +142,11 @@ def edited(source: Path, target: Path) -> pa.Table:
     return whole.set_column(0, "_hoodie_file_name", pa.array(["new"] * len(whole)))
 
 
-def same(found: pa.Table, wanted: pa.Table) -> None:
+def same(rows: pa.Table, wanted: pa.Table) -> None:
     def listed(table: pa.Table) -> list[dict[str, Any]]:
         return table.select(SCHEMA.names).cast(SCHEMA).sort_by("id").to_pylist()
 
-    assert listed(found) == listed(wanted)
+    assert listed(rows) == listed(wanted)
 
 
 @pytest.mark.parametrize("writer", WRITERS)
@@ -169,8 +169,8 @@ def test_readers_of_an_edited_file(spark: Any, tmp_path: Path, writer: str) -> N
     frame = spark.read.option("parquet.page.verify-checksum.enabled", "true").parquet(str(target))
     same(frame.toArrow(), wanted)
     counted = [frame.where(where).selectExpr(f"{n} AS n", "count(*) AS c") for n, where in enumerate(FILTERS)]
-    found = {FILTERS[r["n"]]: (r["c"],) for r in functools.reduce(DataFrame.union, counted).collect()}
-    assert found == truth
+    counts = {FILTERS[r["n"]]: (r["c"],) for r in functools.reduce(DataFrame.union, counted).collect()}
+    assert counts == truth
     spark.conf.set("spark.sql.parquet.enableVectorizedReader", "false")
     try:
         same(frame.toArrow(), wanted)

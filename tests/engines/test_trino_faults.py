@@ -1,10 +1,9 @@
-"""Real Trino while the service dies, starts again, holds a thousand connections, or speaks in cipher."""
+"""Real Trino while the service dies, restarts, holds a thousand connections, or uses TLS."""
 
 import os
 import signal
 import socket
 import threading
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from tests.engines.served import served
 from tests.engines.trino_world import World, another_service
 from tests.support.certificates import Authority
 from tests.support.tpch_tables import Layout, write
+from tests.support.waiting import until
 from tools.engines.process import free_port
 
 pytestmark = pytest.mark.engine
@@ -74,7 +74,8 @@ def test_killed_and_started_again_while_a_query_runs(long_table: World, shared_s
         assert world.engine.query(f"SELECT count(*) FROM {catalog}.{SCHEMA}.long") == [(ROWS,)]
         query = Query(world, SLOW, catalog)
         query.start()
-        time.sleep(1.0)
+        running = f"SELECT query_id FROM system.runtime.queries WHERE state = 'RUNNING' AND query = '{SLOW}'"
+        until(lambda: world.engine.query(running) or not query.is_alive())
         os.kill(first.pid, signal.SIGKILL)
         first.wait()
         stack.enter_context(served("trino", world.warehouse, port, secret if shared_secret else None))

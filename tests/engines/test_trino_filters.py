@@ -1,4 +1,4 @@
-"""Filters drawn at random give the rows that DuckDB and Trino's own connector give, through both ways."""
+"""Filters drawn at random give the rows that DuckDB and Trino's own connector give, by service and gateway."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,7 +17,7 @@ SCHEMA = "kinds"
 
 @pytest.fixture(scope="module")
 def kinds(world: World) -> DuckDb:
-    """The table, in two commits, and what DuckDB says of its files."""
+    """The table, in two commits, and DuckDB's results from its files."""
     rows = table_of_kinds()
     table = write(world.folder(SCHEMA), "kinds", rows, Layout("id", "id", 8, "region"))
     table.write("upsert", rows.slice(100, 500))

@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.engines.trino_world import World
 from tests.support.certificates import self_signed
 from tests.support.gateway_hosting import gateway as hosted_proxy
 from tests.support.tpch_tables import Layout, write
+from tests.support.waiting import until
 from tools.engines.artifacts import Artifact, EngineMissingError, fetch
 from tools.engines.jdk import find_java
 
@@ -92,12 +92,12 @@ def test_parameters(trino: Engine, gateway: ServingGateway, legacy: bool) -> Non
 
 def test_errors_are_trinos_own(trino: Engine, gateway: ServingGateway) -> None:
     for sql in ("SELECT nosuch FROM kinds WHERE id = 1", "SELEC 1", "SELECT 1 / (id - 1) FROM kinds WHERE id = 1"):
-        found = []
+        errors = []
         for port in (trino.port, gateway.port):
             with pytest.raises(trino_module.exceptions.TrinoUserError) as error:
                 trino.query(sql, port=port, catalog=trino.hive, schema=SCHEMA)
-            found.append((error.value.error_name, error.value.error_type))
-        assert found[0] == found[1]
+            errors.append((error.value.error_name, error.value.error_type))
+        assert errors[0] == errors[1]
 
 
 def test_sessions(trino: Engine, gateway: ServingGateway) -> None:
@@ -155,7 +155,6 @@ def test_transactions(trino: Engine, gateway: ServingGateway) -> None:
 
 
 def test_a_cancelled_query_ends(trino: Engine, gateway: ServingGateway) -> None:
-    end = time.monotonic() + 20
     with trino.connection(port=gateway.port) as connection:
         cursor = connection.cursor()
         cursor.execute("SELECT * FROM tpch.sf1.lineitem")
@@ -164,12 +163,8 @@ def test_a_cancelled_query_ends(trino: Engine, gateway: ServingGateway) -> None:
         state = f"SELECT state FROM system.runtime.queries WHERE query_id = '{cursor.query_id}'"
         assert trino.query(state) == [("RUNNING",)]
         cursor.cancel()
-        while trino.query(state) != [("FAILED",)]:
-            assert time.monotonic() < end
-            time.sleep(0.1)
-    while gateway.busy():
-        assert time.monotonic() < end
-        time.sleep(0.1)
+        until(lambda: trino.query(state) == [("FAILED",)])
+    until(lambda: not gateway.busy())
 
 
 def run(*command: str) -> str:
@@ -207,13 +202,13 @@ def test_jdbc(trino: Engine, gateway: ServingGateway) -> None:
     program, jar = java(JDBC, 17)
     url = f"jdbc:trino://127.0.0.1:{gateway.port}/{trino.hive}/{SCHEMA}"
     output = run(program, "-Xmx300m", "-cp", jar, str(PROGRAM), url, "user", "jdbc")
-    found = dict(line.split("=", 1) for line in output.splitlines())
+    printed = dict(line.split("=", 1) for line in output.splitlines())
     assert output.splitlines()[:2] == ["prepared=1,7", "prepared=1,8"]
-    assert found["transaction"] == "1"
-    assert found["rows"] == str(LINE_NUMBERS)
-    assert re.search(r"Column 'nosuch' cannot be resolved", found["error"])
-    assert found["cancelled"] == "true"
-    assert found["server"] == "476"
+    assert printed["transaction"] == "1"
+    assert printed["rows"] == str(LINE_NUMBERS)
+    assert re.search(r"Column 'nosuch' cannot be resolved", printed["error"])
+    assert printed["cancelled"] == "true"
+    assert printed["server"] == "476"
     assert statements(gateway, "id = ?")[0]["outcome"] == "rewritten"
     assert statements(gateway, "id = 7")[0]["outcome"] == "rewritten"
 

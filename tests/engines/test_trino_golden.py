@@ -55,6 +55,6 @@ def test_rows_are_those_that_apache_hudi_reads(golden: Golden, name: str) -> Non
     for column in plain:
         value = value_of(expected, column)
         if value is not None:
-            kept = [row for row, whole in zip(wanted, expected, strict=True) if whole[column] == value]
+            matching = [row for row, whole in zip(wanted, expected, strict=True) if whole[column] == value]
             sql = f"""SELECT {listed} FROM "table" WHERE "{column}" = {literal(value)}"""
-            assert rows_agree(golden.query(sql, name), kept) == "", column
+            assert rows_agree(golden.query(sql, name), matching) == "", column

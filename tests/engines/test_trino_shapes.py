@@ -1,4 +1,4 @@
-"""Answers of odd shapes, and tables of odd shapes, through both ways."""
+"""Results and tables of unusual shapes, through the service and the gateway."""
 
 import pytest
 

@@ -119,10 +119,10 @@ def test_all_rows_are_read_right(registry: Registry, golden: Callable[[str], Tab
     done = sync_to_trino(table, registry.metastore, SyncOptions(database="golden", table=name))
     expected = table.scan(query_type="read_optimized").to_arrow()
     chosen = ", ".join(f'"{field.name}"' for field in expected.schema)
-    found = registry.query(f"SELECT {chosen} FROM HIVE.golden.{done.name}")
+    answer = registry.query(f"SELECT {chosen} FROM HIVE.golden.{done.name}")
     kinds = expected.schema.types
     ours = [tuple(map(plain, row, kinds)) for row in zip(*(c.to_pylist() for c in expected.columns), strict=True)]
-    theirs = [tuple(map(plain, row, kinds)) for row in found]
+    theirs = [tuple(map(plain, row, kinds)) for row in answer]
     assert sorted(theirs, key=repr) == sorted(ours, key=repr)
     assert sync_to_trino(table, registry.metastore, SyncOptions(database="golden", table=name)).changes == ()
 
@@ -182,9 +182,9 @@ def test_nothing_that_a_column_can_be_is_lost(registry: Registry, tmp_path: Path
     sync_to_trino(Table.open(str(tmp_path / "kinds")), registry.metastore, SyncOptions(database="kinds_of"))
     names = ", ".join(f'"{name}"' for name in values)
     full, empty = registry.query(f"SELECT {names} FROM HIVE.kinds_of.kinds ORDER BY k")
-    for name, found in zip(values, full, strict=True):
+    for name, answer in zip(values, full, strict=True):
         expected = values[name][2]
-        assert (tuple_of(found) if isinstance(expected, tuple) else found) == expected, name
+        assert (tuple_of(answer) if isinstance(expected, tuple) else answer) == expected, name
     assert set(empty) == {None}
 
 
@@ -334,11 +334,11 @@ def test_types_that_are_said_to_be_read_right(
     assert TRINO_RULES.reads_right(stored, wanted)
     table = pa.table({"c": pa.array(values, stored)})
     put_files(files, tmp_path, "well", table, wanted)
-    told = [plain(value, wanted) for value in table["c"].cast(wanted).to_pylist()]
-    assert sorted(map(repr, told)) == sorted(
+    values_read = [plain(value, wanted) for value in table["c"].cast(wanted).to_pylist()]
+    assert sorted(map(repr, values_read)) == sorted(
         repr(plain(c, wanted)) for (c,) in files.query("SELECT c FROM HIVE.evolved.well")
     )
-    for value in told:
+    for value in values_read:
         if value is not None:
             assert files.query(f"SELECT count(*) FROM HIVE.evolved.well WHERE c = {literal(value)}") == [(1,)]
     assert files.query("SELECT count(*) FROM HIVE.evolved.well WHERE c IS NULL") == [(1,)]
@@ -361,14 +361,14 @@ def test_types_that_are_refused_are_read_wrong(
     """Once Trino reads these right, the sync need not refuse them any more."""
     assert not TRINO_RULES.reads_right(stored, wanted)
     put_files(files, tmp_path, "badly", pa.table({"c": pa.array(values, stored)}), wanted)
-    found: Any = None
+    answer: Any = None
     try:
-        found = files.query(
+        answer = files.query(
             f"SELECT count(*) FROM HIVE.evolved.badly WHERE c = CAST({values[1]} AS {sql_type(wanted)})"
         )
     except Exception as error:
-        found = str(error)
-    assert found == [(0,)] or "Malformed Parquet" in found or "Unsupported Trino column type" in found
+        answer = str(error)
+    assert answer == [(0,)] or "Malformed Parquet" in answer or "Unsupported Trino column type" in answer
 
 
 def put_files(files: Registry, folder: Path, name: str, table: pa.Table, wanted: pa.DataType) -> None:

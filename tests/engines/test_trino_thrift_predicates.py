@@ -1,4 +1,4 @@
-"""What each form of a WHERE is when it reaches the service, what it becomes, and which files it leaves.
+"""How each form of a WHERE reaches the service, what it becomes, and which files it keeps.
 
 The table has ten files of a hundred rows, each with a range of its own in every column, so that the kept files tell
 how exactly a condition arrived.
@@ -94,9 +94,9 @@ def in_duckdb() -> Iterator[duckdb.DuckDBPyConnection]:
 def asked(trino: Engine, catalog: str, serving: ServingTrino, condition: str) -> tuple[list[Any], dict[str, Any]]:
     """The keys that a query gives, and the line that the service logged for it."""
     before = serving.log.recent()[:1]
-    found = trino.query(f"SELECT k FROM {catalog}.db.forms WHERE {condition}")
+    keys = trino.query(f"SELECT k FROM {catalog}.db.forms WHERE {condition}")
     fresh = [record for record in serving.log.recent() if not before or record["scan"] != before[0]["scan"]]
-    return sorted(key for (key,) in found), fresh[0]
+    return sorted(key for (key,) in keys), fresh[0]
 
 
 MANY = [n * 7 for n in range(3_000)]
@@ -198,11 +198,11 @@ def test_a_form_arrives_and_prunes(
     expression: str,
     files: int,
 ) -> None:
-    found, record = asked(trino, catalog, serving, condition)
+    keys, record = asked(trino, catalog, serving, condition)
     wanted = in_duckdb.execute(f"SELECT k FROM forms WHERE {for_duckdb or condition} ORDER BY k").fetchall()
-    assert found == [key for (key,) in wanted]
-    ranges = {name: told["ranges"] for name, told in record["received"].items()}
-    assert {name: len(ranges[name]) if isinstance(told, int) else told for name, told in received.items()} == {
+    assert keys == [key for (key,) in wanted]
+    ranges = {name: domain["ranges"] for name, domain in record["received"].items()}
+    assert {name: len(ranges[name]) if isinstance(domain, int) else domain for name, domain in received.items()} == {
         name: len(ranges[name]) if isinstance(received[name], int) else ranges[name] for name in ranges
     }
     assert record["expression"] == expression
@@ -218,25 +218,25 @@ def test_forms_that_do_not_arrive_are_filtered_by_trino(
     in_duckdb: duckdb.DuckDBPyConnection,
     condition: str,
 ) -> None:
-    found, record = asked(trino, catalog, serving, condition)
+    keys, record = asked(trino, catalog, serving, condition)
     wanted = in_duckdb.execute(f"SELECT k FROM forms WHERE {condition} ORDER BY k").fetchall()
-    assert found == [key for (key,) in wanted]
+    assert keys == [key for (key,) in wanted]
     assert (record["received"], record["expression"], record["files_out"]) == ({}, None, FILES)
 
 
 def test_three_thousand_values(trino: Engine, catalog: str, serving: ServingTrino) -> None:
-    found, record = asked(trino, catalog, serving, f"k IN ({', '.join(map(str, MANY))})")
-    assert found == [key for key in MANY if key < FILES * ROWS]
+    keys, record = asked(trino, catalog, serving, f"k IN ({', '.join(map(str, MANY))})")
+    assert keys == [key for key in MANY if key < FILES * ROWS]
     assert record["received"]["k"]["ranges"][-1] == "2,981 more"
     assert record["expression"].startswith("k IN (0, 7, 14,")
-    found, record = asked(trino, catalog, serving, f"k IN ({', '.join(map(str, MANY[-100:]))})")
-    assert (found, record["files_out"]) == ([], 0)
+    keys, record = asked(trino, catalog, serving, f"k IN ({', '.join(map(str, MANY[-100:]))})")
+    assert (keys, record["files_out"]) == ([], 0)
 
 
 def test_nothing_can_match(trino: Engine, catalog: str, serving: ServingTrino) -> None:
     assert asked(trino, catalog, serving, "a > 5000")[1]["files_out"] == 0
-    found, record = asked(trino, catalog, serving, "part = 'p4' AND a < 100")
-    assert (found, record["files_out"]) == ([], 0)
+    keys, record = asked(trino, catalog, serving, "part = 'p4' AND a < 100")
+    assert (keys, record["files_out"]) == ([], 0)
 
 
 def test_only_what_is_needed_is_asked_for(trino: Engine, catalog: str, serving: ServingTrino) -> None:

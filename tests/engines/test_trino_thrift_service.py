@@ -1,4 +1,4 @@
-"""What the service for Trino promises beside filters: names, times, snapshots, splits in many batches."""
+"""What the service for Trino guarantees besides filters: names, times, snapshots, splits in many batches."""
 
 from __future__ import annotations
 
@@ -70,8 +70,10 @@ FIRST = [(1000, 1000 * 999 // 2, 1000.0)]
 def test_names_and_odd_tables(trino: Engine, catalog: str) -> None:
     assert trino.query(f"SHOW SCHEMAS FROM {catalog}") == [("information_schema",), ("my_shop",)]
     assert trino.query(f"SHOW TABLES FROM {catalog}.my_shop") == [("orders_1",)]
-    told = trino.query(f"SELECT column_name FROM {catalog}.information_schema.columns WHERE table_schema = 'my_shop'")
-    assert sorted(name for (name,) in told) == ["grou00dfe", "id", "odd", "part"]
+    columns = trino.query(
+        f"SELECT column_name FROM {catalog}.information_schema.columns WHERE table_schema = 'my_shop'"
+    )
+    assert sorted(name for (name,) in columns) == ["grou00dfe", "id", "odd", "part"]
     described = trino.query(f"DESCRIBE {catalog}.my_shop.orders_1")
     assert described[1] == ("grou00dfe", "double", "", "Größe in the table")
     with pytest.raises(client.exceptions.TrinoQueryError, match="version"):
@@ -96,7 +98,7 @@ def test_a_table_as_of_a_time(trino: Engine, catalog: str) -> None:
 def test_splits_in_many_batches(
     trino: Engine, catalog: str, serving: ServingTrino, monkeypatch: pytest.MonkeyPatch, kept: bool
 ) -> None:
-    """One split a batch; with the plan at hand, and planned anew each time."""
+    """One split per batch; with the plan at hand, and planned again each time."""
     monkeypatch.setattr(batches, "_MAX_BATCH_BYTES", 0)
     if not kept:
         monkeypatch.setattr(serving.service._planner._batches._plans, "capacity", 0)
@@ -111,8 +113,8 @@ def test_several_files_in_a_split(trino: Engine, catalog: str, monkeypatch: pyte
     monkeypatch.setattr(batches, "_MIN_SPLITS", 2)
     assert trino.query(f"SELECT {SUMS} FROM {catalog}.my_shop.orders_1") == NEWEST
     assert trino.query(f"SELECT count(*) FROM {catalog}.my_shop.orders_1") == [(1500,)]
-    found = trino.query(f"SELECT DISTINCT hoodie_file_name FROM {catalog}.my_shop.orders_1 WHERE id < 100")
-    assert len(found) == 16
+    files = trino.query(f"SELECT DISTINCT hoodie_file_name FROM {catalog}.my_shop.orders_1 WHERE id < 100")
+    assert len(files) == 16
 
 
 def test_new_tables_and_commits_are_seen_at_once(trino: Engine, catalog: str, warehouse: Path) -> None:

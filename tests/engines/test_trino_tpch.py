@@ -18,7 +18,7 @@ SLACK = 0.006
 
 @pytest.fixture(scope="module")
 def tpch(world: World, tmp_path_factory: pytest.TempPathFactory) -> DuckDb:
-    """The tables at scale factor 0.1, registered, and what DuckDB says of their files."""
+    """The tables at scale factor 0.1, registered, and DuckDB's results from their files."""
     warehouse = world.folder(SCHEMA)
     build(warehouse, Path(tmp_path_factory.mktemp("tpch")))
     for name in LAYOUTS:

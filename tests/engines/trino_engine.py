@@ -1,4 +1,4 @@
-"""What engine tests ask of a Trino server, whoever started it."""
+"""What engine tests need of a Trino server, whoever started it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters drawn at random, in SQL that Trino and DuckDB read alike, and the table that they are asked of."""
+"""Filters drawn at random, in SQL that Trino and DuckDB read alike, and the table that they query."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def _moment_of(day: int) -> dt.datetime:
 
 def _moment(draw: random.Random) -> str:
     day = draw.randrange(330)
-    found = f"{_moment_of(day):%Y-%m-%d %H:%M:%S.%f}"[:-3]
-    return f"TIMESTAMP '{draw.choice((found, found, f'{_DAY + dt.timedelta(day)} 00:00:00'))}'"
+    clock = f"{_moment_of(day):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+    return f"TIMESTAMP '{draw.choice((clock, clock, f'{_DAY + dt.timedelta(day)} 00:00:00'))}'"
 
 
 _LITERALS: dict[str, Callable[[random.Random], str]] = {

@@ -40,13 +40,13 @@ class World:
 
     @cached_property
     def gateway(self) -> ServingGateway:
-        """B, started when first asked for."""
+        """B, started on first use."""
         metastore = f"file://{self.engine.metastore}"
         settings = GatewaySettings(self.engine.uri, metastore, options={CATALOGS: self.engine.hive})
         return self._stack.enter_context(running_gateway(settings))
 
     def folder(self, schema: str) -> Path:
-        """Where the tables of a schema lie."""
+        """Location of the tables of a schema."""
         made = self.warehouse / schema
         made.mkdir(parents=True, exist_ok=True)
         return made

@@ -7,12 +7,14 @@ makes these tables anew, and the rest of the archive stays.
 
 import gzip
 import io
+import json
 import lzma
 import shutil
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -44,6 +46,15 @@ def parquet(rows: pa.Table) -> bytes:
     # the archive compresses it better
     pq.write_table(rows, stream, compression="none", use_dictionary=False, write_statistics=False)
     return stream.getvalue()
+
+
+def as_json(facts: Any) -> bytes:
+    return json.dumps(facts, ensure_ascii=False).encode()
+
+
+def below(folder: str, members: Mapping[str, bytes]) -> Members:
+    """The files of an archive under the folder."""
+    return {f"{folder}/{path}": data for path, data in members.items()}
 
 
 def read_archive(archive: Path) -> Members:
@@ -93,7 +104,7 @@ def make_tables(tables: Mapping[str, tuple[str, Maker]], names: Sequence[str]) -
 
 
 def remake(archive_name: str, tables: Mapping[str, tuple[str, Maker]], names: Sequence[str]) -> None:
-    """Make tables anew, each a folder of an archive below `tests/golden`."""
+    """Recreate tables, each a folder of an archive below `tests/golden`."""
     archive = GOLDEN / archive_name
     made = make_tables(tables, names)
     rest = read_archive(archive) if names else {}

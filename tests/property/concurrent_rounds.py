@@ -1,9 +1,10 @@
-"""Rounds of writers at the same time: threads, processes, SIGKILL, a full disk; and what the table must hold then."""
+"""Rounds of writers at the same time: threads, processes, SIGKILL, a full disk; and the rows that must result."""
 
 from __future__ import annotations
 
 import errno
 import functools
+import itertools
 import json
 import multiprocessing
 import os
@@ -25,7 +26,7 @@ from table_writer import write_job
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.record_index.bootstrap import bootstrap_index
 from table_writer.services.clean import clean
-from tests.support.local_writes import LocalTable
+from tests.support.local_writes import EXECUTORS, LocalTable
 from tests.support.reading import current_rows
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
@@ -137,7 +138,8 @@ class LoggedTransaction(WriteTransaction):
 
 
 def carry_out(task: Task) -> None:
-    """Do a writer's work, and note what becomes of each write."""
+    """Do a writer's work, its writes by the executors in turn, and record the result of each."""
+    executors = itertools.cycle(EXECUTORS)
     write_job.WriteTransaction = LoggedTransaction  # type: ignore[misc]
     log = _CURRENT.log = _Log(task)
     kind = Storage if task.room is None else QuotaStorage
@@ -152,7 +154,7 @@ def carry_out(task: Task) -> None:
             elif operation == "index":
                 bootstrap_index(client, task.options, wait_seconds=1)
             else:
-                _write(LocalTable(client, task.options), operation, rows)
+                _write(LocalTable(client, task.options, next(executors)), operation, rows)
             log.put(number=number, ok=True)
         except Exception as error:
             log.put(number=number, error=type(error).__name__, text=str(error), ours=isinstance(error, HudiError))
@@ -270,9 +272,9 @@ class Soak:
             begun = moments[instant.at(State.REQUESTED).file_name]
             _apply(state, operation, rows, begun, moments[instant.file_name])
         expected = {key: value for key, (value, _) in state.items()}
-        found = current_rows(client).to_pylist()
-        assert len({row["id"] for row in found}) == len(found)
-        assert {row["id"]: row["v"] for row in found} == expected
+        stored = current_rows(client).to_pylist()
+        assert len({row["id"] for row in stored}) == len(stored)
+        assert {row["id"]: row["v"] for row in stored} == expected
 
     def finish(self) -> None:
         """One more writer, undisturbed; it finds the table in order and leaves it so."""

@@ -1,4 +1,4 @@
-"""A table with a record index, written without Spark, and what must hold of it after each write."""
+"""A table with a record index, and what must hold of it after each write."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def create(path: str, options: Mapping[str, str]) -> None:
     LocalTable.create(path, SCHEMA, {**TABLE, **options})
 
 
-def write(storage: Storage, done: Step, options: Mapping[str, str]) -> None:
-    """One write, by the job that Spark runs."""
-    table = LocalTable(TableClient.open(storage), {**TABLE, **options, **done.options})
+def write(storage: Storage, done: Step, options: Mapping[str, str], executor: str = "threads") -> None:
+    """One write."""
+    table = LocalTable(TableClient.open(storage), {**TABLE, **options, **done.options}, executor)
     table.write(
         done.operation, None if done.operation == "delete_partition" else done.batch, partitions=done.partitions
     )
@@ -38,8 +38,8 @@ def write(storage: Storage, done: Step, options: Mapping[str, str]) -> None:
 
 def compare(path: str, rows: Rows, keys: list[str]) -> None:
     """Data files and index hold the rows, and nothing else."""
-    found, places = in_files(path)
-    assert found == rows
+    stored, places = in_files(path)
+    assert stored == rows
     assert by_our_index(path, keys) == places
     index = RecordIndex.open(TableClient.open(Storage(path)))
     entries = [entry for group in range(len(index.layout.groups)) for entry in index.group_entries(group).to_pylist()]

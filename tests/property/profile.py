@@ -1,8 +1,11 @@
-"""How many examples: few by default, many with HYPOTHESIS_PROFILE=thorough, very many with nightly."""
+"""Number of examples: few by default, many with HYPOTHESIS_PROFILE=thorough, very many with nightly."""
 
 from hypothesis import settings
 
 _TIMES = {"thorough": 10, "nightly": 40}
+#: Of a write's changes that publish nothing, each meets every kind of fault only where there is time; else it takes
+#: turns with as many others.
+STRIDE = 1 if settings.get_current_profile_name() in _TIMES else 3
 #: For tests of what every plan rests on: 500 examples by default, 20,000 in the nightly profile.
 MANY = settings(max_examples=max(500, settings.default.max_examples))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 
 from catalog import Table
 from pushdown import ColumnStatistics, bind, evaluate, matches, parse_sql, simplify
@@ -17,7 +17,6 @@ from table_format.errors import HudiError
 from tests.property.spark_oracle import Refused
 from tests.property.spark_rows import FILES, ROW, ROWS
 
-pc: Any = pyarrow.compute
 # What is of one filter only: names, literals, types.
 _DETAILS = re.compile(r"'(?:[^'\\]|\\.)*'|\"[^\"]*\"|X'\w*'|\b\w*\d\w*\b|-?\d[\d.eE+-]*")
 
@@ -91,36 +90,36 @@ class Rows:
             tally: of all filters.
             time_zone: the session's.
         """
-        kept, found, reason, bound = set(range(FILES)), None, "", None
+        files, matching, reason, bound = set(range(FILES)), None, "", None
         try:
             bound = simplify(bind(parse_sql(text), self.rows.schema, time_zone=time_zone))
-            kept = set(np.flatnonzero(evaluate(bound, self.statistics, FILES).can_true).tolist())
-            found = set(np.flatnonzero(pc.fill_null(matches(bound, self.rows), False)).tolist())
+            files = set(np.flatnonzero(evaluate(bound, self.statistics, FILES).can_true).tolist())
+            matching = set(np.flatnonzero(pc.fill_null(matches(bound, self.rows), False)).tolist())
         except HudiError as error:
             reason = str(error)
         if isinstance(spark, Refused):
-            if found is None:
+            if matching is None:
                 tally.both += 1
             else:
                 tally.ours[spark.error] += 1
             return
-        lost = {row // ROWS for row in spark} - kept
+        lost = {row // ROWS for row in spark} - files
         if lost:
             tally.wrong.append(f"plan loses files {sorted(lost)}: {text}   bound: {bound!r}")
         elif standard is None:
             tally.right += 1
-        elif found is None:
+        elif matching is None:
             _refused(tally, reason, text)
-        elif isinstance(standard, Refused) or found != standard:
-            tally.wrong.append(f"{_difference(found, standard)}: {text}   bound: {bound!r}")
+        elif isinstance(standard, Refused) or matching != standard:
+            tally.wrong.append(f"{_difference(matching, standard)}: {text}   bound: {bound!r}")
         else:
             tally.right += 1
 
 
-def _difference(found: set[int], wanted: set[int] | Refused) -> str:
+def _difference(matching: set[int], wanted: set[int] | Refused) -> str:
     if isinstance(wanted, Refused):
         return f"standard SQL gives {wanted.error}"
-    return f"rows too many {sorted(found - wanted)}, too few {sorted(wanted - found)}"
+    return f"rows too many {sorted(matching - wanted)}, too few {sorted(wanted - matching)}"
 
 
 def _refused(tally: Tally, reason: str, text: str) -> None:
@@ -157,17 +156,17 @@ def _bound(value: Any, kind: pa.DataType) -> Any:
 def compare_table(table: Table, text: str, spark: set[int], standard: set[int], tally: Tally, time_zone: str) -> None:
     """One filter that Spark answers, on a Hudi table whose partitions are the files of the rows."""
     scan = table.scan(text, columns=[ROW], time_zone=time_zone)
-    kept = {int(split.partition[1:]) for split in scan.plan().splits}
-    lost = {row // ROWS for row in spark} - kept
+    files = {int(split.partition[1:]) for split in scan.plan().splits}
+    lost = {row // ROWS for row in spark} - files
     if lost:
         tally.wrong.append(f"plan of the table loses files {sorted(lost)}: {text}")
         return
     try:
-        found = set(scan.to_arrow().column(ROW).to_pylist())
+        matching = set(scan.to_arrow().column(ROW).to_pylist())
     except HudiError as error:
         _refused(tally, str(error), text)
         return
-    if found == standard:
+    if matching == standard:
         tally.right += 1
     else:
-        tally.wrong.append(f"scan of the table: {_difference(found, standard)}: {text}")
+        tally.wrong.append(f"scan of the table: {_difference(matching, standard)}: {text}")

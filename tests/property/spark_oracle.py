@@ -1,4 +1,4 @@
-"""What Spark itself answers to filters over plain Parquet, many filters a job."""
+"""Spark's own answers to filters over plain Parquet, many filters per job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 # Spark compiles nothing for `answers`, where that takes longer than the work; for `where` it does.
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
-# Spark pushes no filter into Parquet here, whose statistics and casts have faults of their own.
+# Spark pushes no filter into Parquet here, whose statistics and casts have faults.
 _SETTINGS = {"spark.sql.parquet.filterPushdown": "false", **_INTERPRETED}
 
 
@@ -47,13 +47,13 @@ class Oracle:
             filters: conditions.
             doubtful: those of them that Spark may refuse; each has a job of its own, since it would end that of others.
         """
-        found: dict[str, set[int] | Refused] = {}
+        answers: dict[str, set[int] | Refused] = {}
         sure = [text for text in filters if text not in doubtful]
         for start in range(0, len(sure), _BATCH):
-            found.update(self._batch(sure[start : start + _BATCH]))
+            answers.update(self._batch(sure[start : start + _BATCH]))
         for text in filters:
-            found.update(self._batch([text]) if text not in found else {})
-        return found
+            answers.update(self._batch([text]) if text not in answers else {})
+        return answers
 
     def _batch(self, filters: Sequence[str]) -> dict[str, set[int] | Refused]:
         """One job for all; where Spark refuses one, halves of them."""
@@ -77,12 +77,12 @@ class Oracle:
         for position, text in enumerate(filters):
             rows = self.frame.where(text).selectExpr(f"{position} AS filter", ROW)
             union = rows if union is None else union.union(rows)
-        found: dict[str, set[int]] = {text: set() for text in filters}
+        answers: dict[str, set[int]] = {text: set() for text in filters}
         _set(self._spark, _COMPILED)
         for position, row in [] if union is None else union.collect():
-            found[filters[position]].add(row)
+            answers[filters[position]].add(row)
         _set(self._spark, _INTERPRETED)
-        return found
+        return answers
 
 
 def _set(spark: SparkSession, values: Mapping[str, str]) -> None:

@@ -375,5 +375,5 @@ def _own_number(value: float | decimal.Decimal, family: str) -> str | None:
         "number text": f"'{value:f}'",
         "whole text": f"'{int(value)}'",
     }
-    found = texts.get(family)
-    return f"{found}.0" if found is not None and family == "decimal" and "." not in found else found
+    own = texts.get(family)
+    return f"{own}.0" if own is not None and family == "decimal" and "." not in own else own

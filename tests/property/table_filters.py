@@ -124,13 +124,13 @@ def _literal(draw: st.DrawFn, present: list[Any], others: list[Any]) -> Any:
 
 def _leaves(table: pa.Table) -> list[tuple[str, pa.DataType, Any]]:
     """Columns, and for structs their fields."""
-    found = []
+    leaves = []
     for name, column in zip(table.column_names, table.columns, strict=True):
-        found.append((name, column.type, column if not pa.types.is_nested(column.type) else pa.nulls(0)))
+        leaves.append((name, column.type, column if not pa.types.is_nested(column.type) else pa.nulls(0)))
         if pa.types.is_struct(column.type):
             whole: Any = column.combine_chunks()
-            found += [(f"{name}.{f.name}", f.type, whole.field(f.name)) for f in column.type]
-    return found
+            leaves += [(f"{name}.{f.name}", f.type, whole.field(f.name)) for f in column.type]
+    return leaves
 
 
 def _others(kind: pa.DataType, *, mixed: bool) -> list[Any] | None:

@@ -1,4 +1,4 @@
-"""Whatever stands in a statement, rewriting it neither fails nor touches anything but the names of tables."""
+"""Rewriting any statement neither fails nor changes anything but the names of tables."""
 
 import re
 from pathlib import Path
@@ -54,16 +54,16 @@ def rewriter(tmp_path_factory: pytest.TempPathFactory) -> Rewriter:
 
 
 def check(rewriter: Rewriter, sql: str, parameters: list[str] | None = None) -> None:
-    found = rewriter.rewrite(sql, SESSION, parameters=parameters)
-    assert found.reason is not Reason.FAILED, found.detail
-    if not found.changed:
-        assert found.sql is sql
+    statement = rewriter.rewrite(sql, SESSION, parameters=parameters)
+    assert statement.reason is not Reason.FAILED, statement.detail
+    if not statement.changed:
+        assert statement.sql is sql
         return
     if "immediate" in sql.lower():
         return
     # what was put in goes out again; of a name, its last part stays where it had no alias
-    pattern = NAME.join(map(re.escape, PLACED.split(found.sql)))
-    assert re.fullmatch(pattern, sql, re.DOTALL), found.sql
+    pattern = NAME.join(map(re.escape, PLACED.split(statement.sql)))
+    assert re.fullmatch(pattern, sql, re.DOTALL), statement.sql
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=25), st.sampled_from([" ", "\n", " /* x */ "]), st.booleans())

@@ -1,4 +1,4 @@
-"""A writer dies, or loses its storage for a moment, at every single change it makes to a file.
+"""A writer dies, or loses its storage for a moment, at the changes it makes to files: by the commit protocol alone.
 
 Whatever the step: a fresh reader sees all of the write or nothing of it, and the next writer goes on and leaves nothing
 behind.
@@ -20,7 +20,9 @@ from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_writer.commit.rollback import rollback_failed_writes
 from table_writer.services.clean import clean
+from tests.property.profile import STRIDE
 from tests.support import toy_table
+from tests.support.crashed_jobs import FAULTS, publishes
 from tests.support.faults import Faults, FaultyStorage, Frozen, InjectedError
 
 CLEANING = {"hoodie.cleaner.commits.retained": "1"}
@@ -96,7 +98,7 @@ def _dead(step: str) -> Callable[[Storage], None]:
 
 
 def _commit_frozen(tx, stats, columns) -> None:
-    tx._abort_because = lambda error: None  # the process is gone
+    tx._abort_because = lambda error: None  # the process has died
     tx.commit(stats, schema_json=toy_table.SCHEMA_JSON, column_stats=columns)
 
 
@@ -142,9 +144,15 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     FaultyStorage.faults = Faults()
 
 
-@pytest.mark.parametrize(("how", "when"), [("freeze", "before"), ("error", "before"), ("error", "after")])
+def _chosen(steps: list[str], turn: int) -> list[int]:
+    """The numbers of the changes that publish, and of a share of the others: each is in one of `STRIDE` turns."""
+    return [at for at, step in enumerate(steps, 1) if publishes(step) or at % STRIDE == turn % STRIDE]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids="-".join)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_a_fault_at_any_change_leaves_all_or_nothing(scenario: Scenario, how: str, when: str, place: Path) -> None:
+def test_a_fault_at_any_change_leaves_all_or_nothing(scenario: Scenario, fault: tuple[str, str], place: Path) -> None:
+    how, when = fault
     template = place / "template"
     scenario.prepare(Storage(str(template)))
     before = _rows(template)
@@ -153,17 +161,17 @@ def test_a_fault_at_any_change_leaves_all_or_nothing(scenario: Scenario, how: st
     scenario.act(FaultyStorage(str(whole)))
     steps = FaultyStorage.faults.log
     after = _rows(whole)
-    for at in range(1, len(steps) + 1):
+    for at in _chosen(steps, FAULTS.index(fault)):
         spot = _copy(template, place / f"{at}")
         try:
             FaultyStorage.faults = Faults(at, when, how)
             raised = _act(scenario, spot)
             FaultyStorage.faults = Faults()
-            found = _rows(spot)
-            assert found in (before, after)
+            rows = _rows(spot)
+            assert rows in (before, after)
             if how == "error" and scenario.name != "create" and before != after:
-                assert found == (before if raised else after), "an error must mean that nothing was written"
-            _go_on(scenario, spot, found)
+                assert rows == (before if raised else after), "an error must mean that nothing was written"
+            _go_on(scenario, spot, rows)
         except BaseException as error:
             error.add_note(f"{scenario.name}: {how} {when} change {at}: {steps[at - 1]}")
             raise
@@ -199,19 +207,19 @@ def test_sigkill_at_any_change_among_several_writers(place: Path) -> None:
     assert len(steps) > 30
     dying = Scenario("SIGKILL", _two_commits, toy_table.make, IMPATIENT)
     locks = 0
-    for at in range(1, len(steps) + 1):
+    for at in _chosen(steps, 0):
         spot = _copy(template, place / f"{at}")
         assert run(spot, at) == -signal.SIGKILL
         locks += (spot / ".hoodie/lock").exists()
-        found = _rows(spot)
-        assert found in (before, after)
+        rows = _rows(spot)
+        assert rows in (before, after)
         try:
-            _go_on(dying, spot, found)
+            _go_on(dying, spot, rows)
         except BaseException as error:
             error.add_note(f"killed before change {at}: {steps[at - 1]}")
             raise
         shutil.rmtree(spot)
-    assert locks > 10, "most of the changes happen under the lock"
+    assert locks > 6, "many of the changes happen under the lock"
 
 
 def _act(scenario: Scenario, spot: Path) -> bool:
@@ -222,16 +230,16 @@ def _act(scenario: Scenario, spot: Path) -> bool:
     return False
 
 
-def _go_on(scenario: Scenario, spot: Path, found: toy_table.Rows | None) -> None:
+def _go_on(scenario: Scenario, spot: Path, rows: toy_table.Rows | None) -> None:
     """The next writer, undisturbed."""
     storage = Storage(str(spot))
-    if found is None:
+    if rows is None:
         toy_table.make(storage)
     elif scenario.name == "create":
         with pytest.raises(TableExistsError):
             toy_table.make(storage)
     toy_table.upsert(_open(storage), NEXT, scenario.options)
-    assert _rows(spot) == (found or {}) | {("p=b", "next"): 99, ("p=a", "k1"): 1000}
+    assert _rows(spot) == (rows or {}) | {("p=b", "next"): 99, ("p=a", "k1"): 1000}
     toy_table.assert_tidy(str(spot))
     assert _open(storage).config.metadata_partitions == ("column_stats", "files")
 

@@ -53,7 +53,7 @@ def cases(draw, layout):
     for partition, file_id in groups:
         for time in draw(st.lists(st.sampled_from(TIMES), max_size=4, unique=True)):
             rows.add((partition, str(BaseFileName(file_id, "0-0-0", time))))
-        # archived logs of layout 2 need a history, which tests of their own cover
+        # archived logs of layout 2 need a history, which separate tests cover
         times = TIMES[start:] if layout == 2 else TIMES
         for time in draw(st.lists(st.sampled_from(times), max_size=6)):
             name = LogFileName(file_id, time, draw(st.integers(1, 12)), draw(st.sampled_from(["0-9-1", "0-10-1"])))
@@ -105,19 +105,19 @@ def _file_id(name):
 
 
 def check(case):
-    # by a replacecommit of the active timeline; tests of archived ones have tables of their own
+    # by a replacecommit of the active timeline; tests of archived ones have their own tables
     replaced = [{"partition": p, "file_id": i, "replaced_at": case.timeline.writes[-1].time} for p, i in case.replaced]
     options = {"as_of": case.as_of, "replaced": pa.Table.from_pylist(replaced, REPLACED_SCHEMA)}
     slices = latest_file_slices(case.files, case.timeline, **options)
     slices.validate(full=True)
     rows = slices.to_pylist()
     sizes = {(r["partition"], r["file_name"]): r["size"] for r in case.files.to_pylist()}
-    found = {
+    listed = {
         (r["partition"], r["file_id"]): (r["instant"], r["file_name"], [log["file_name"] for log in r["logs"]])
         for r in rows
     }
-    assert found == expected_slices(case)
-    assert list(found) == sorted(found)
+    assert listed == expected_slices(case)
+    assert list(listed) == sorted(listed)
     for row in rows:
         for entry in [*row["logs"], *([row] if row["file_name"] else [])]:
             assert entry["size"] == sizes[row["partition"], entry["file_name"]]

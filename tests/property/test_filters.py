@@ -114,11 +114,11 @@ def test_sql_text_means_the_same(question: tuple[Any, HudiExpression]) -> None:
 def test_bindings_hold_the_keys_of_all_matching_rows(question: tuple[Any, HudiExpression], data: st.DataObject) -> None:
     table, expression = question
     fields = data.draw(st.lists(st.sampled_from(table.column_names), min_size=1, unique=True))
-    found = key_bindings(bind(expression, SCHEMA), fields)
-    if found is None:
+    bindings = key_bindings(bind(expression, SCHEMA), fields)
+    if bindings is None:
         return
-    keys = {repr(key) for key in found}
-    assert len(keys) == len(found)
+    keys = {repr(key) for key in bindings}
+    assert len(keys) == len(bindings)
     for engine in ENGINES:
         for row, truth in zip(table.to_pylist(), truths(expression, table, engine), strict=True):
             if truth:

@@ -124,9 +124,9 @@ UNIT_OF_ARROW = {"s": 10**6, "ms": 10**3, "us": 1}
 @EXAMPLES
 @given(moments(), OPS, st.data())
 def test_dates_and_years_of_instants(drawn, op, data):
-    name, found = drawn
+    name, instants = drawn
     unit = data.draw(st.sampled_from(["ms", "us"]))
-    stored = [None if m is None else m - m.microsecond % UNIT_OF_ARROW[unit] * MICRO for m in found]
+    stored = [None if m is None else m - m.microsecond % UNIT_OF_ARROW[unit] * MICRO for m in instants]
     pool = [clock(m, name).date() for m in stored if m is not None] + [dt.date(1970, 1, 1)]
     literal = data.draw(st.sampled_from(pool))
     column = pa.array(stored, pa.timestamp(unit, "UTC"))
@@ -162,15 +162,17 @@ def java_start_of_day(day, name):
 @EXAMPLES
 @given(moments(), OPS, UNITS, st.data())
 def test_units_of_instants(drawn, op, unit, data):
-    name, found = drawn
-    pool = [next(iter(java_start_of_day(start_of(unit, clock(m, name).date()), name))) for m in found if m is not None]
-    literal = data.draw(st.sampled_from([*pool, dt.datetime(1970, 1, 1, tzinfo=dt.UTC), *(m for m in found if m)]))
+    name, instants = drawn
+    pool = [
+        next(iter(java_start_of_day(start_of(unit, clock(m, name).date()), name))) for m in instants if m is not None
+    ]
+    literal = data.draw(st.sampled_from([*pool, dt.datetime(1970, 1, 1, tzinfo=dt.UTC), *(m for m in instants if m)]))
 
     def start(moment, fold):
         return fold(java_start_of_day(start_of(unit, clock(moment, name).date()), name))
 
-    results = [expected(found, functools.partial(start, fold=fold), op, literal) for fold in (min, max)]
-    column = pa.array(found, pa.timestamp("us", "UTC"))
+    results = [expected(instants, functools.partial(start, fold=fold), op, literal) for fold in (min, max)]
+    column = pa.array(instants, pa.timestamp("us", "UTC"))
     for want in results:
         check(column, Predicate(op, "a", (literal,), function=trunc(unit)), want, name, must=False)
 
@@ -201,7 +203,7 @@ def test_clock_times(found, op, data):
 @EXAMPLES
 @given(moments(), OPS, st.sampled_from(["hour", "minute", "second"]), st.data())
 def test_hours_of_instants(drawn, op, unit, data):
-    name, found = drawn
+    name, instants = drawn
     size = {"hour": 3600, "minute": 60, "second": 1}[unit] * 10**6
 
     def image(moment):
@@ -212,13 +214,13 @@ def test_hours_of_instants(drawn, op, unit, data):
 
     literal = data.draw(
         st.sampled_from(
-            [m for m in found if m] + [image(m) for m in found if m] + [dt.datetime(1970, 1, 1, tzinfo=dt.UTC)]
+            [m for m in instants if m] + [image(m) for m in instants if m] + [dt.datetime(1970, 1, 1, tzinfo=dt.UTC)]
         )
     )
     check(
-        pa.array(found, pa.timestamp("us", "UTC")),
+        pa.array(instants, pa.timestamp("us", "UTC")),
         Predicate(op, "a", (literal,), function=trunc(unit)),
-        expected(found, image, op, literal),
+        expected(instants, image, op, literal),
         name,
         must=name in {"UTC", "+05:30"},
     )

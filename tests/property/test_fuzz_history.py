@@ -67,13 +67,13 @@ def test_damaged_archives(archive: Archive, file: int, flips: list[tuple[float, 
     changed = bytearray(data)
     for place, mask in flips:
         changed[int(place * len(data))] ^= mask
-    found = damaged(archive, name, bytes(changed[: len(data) if end is None else int(end * len(data))]))
-    assert found is None or found.items() >= archive.known.items()
+    outcome = damaged(archive, name, bytes(changed[: len(data) if end is None else int(end * len(data))]))
+    assert outcome is None or outcome.items() >= archive.known.items()
 
 
 def test_archives_cut_anywhere_are_refused(archive: Archive) -> None:
     for name in files(archive):
         data = content(archive, name)
         for size in range(0, len(data), max(1, len(data) // 40)):
-            found = damaged(archive, name, data[:size])
-            assert found in (None, archive.known), (name, size)
+            outcome = damaged(archive, name, data[:size])
+            assert outcome in (None, archive.known), (name, size)

@@ -118,9 +118,9 @@ def victim(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with tarfile.open(f"{GOLDEN}/{archive}") as tar:
         tar.extractall(folder, [one for one in tar.getmembers() if one.name.startswith(f"{name}/")], filter="data")
     path = f"{folder}/{name}"
-    found = [f"{root}/{file}" for root, _, files in os.walk(path) for file in files]
+    paths = [f"{root}/{file}" for root, _, files in os.walk(path) for file in files]
     keys = keys_of(path)
-    return Victim(path, sorted(filter(is_damaged, found)), counts(path, keys), keys)
+    return Victim(path, sorted(filter(is_damaged, paths)), counts(path, keys), keys)
 
 
 @settings(examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=5_000)

@@ -12,7 +12,7 @@ from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.hfile import entries as hfile_entries
 from table_format.hfile.reader import HFileReader
 from table_format.hfile.sorted_keys import KeySpans, matches
-from table_format.hfile.writer import write_hfile
+from table_writer.encoding.hfile import write_hfile
 
 # Keys with much in common, of many lengths, with zeros and with the bytes that end keys in the file.
 PARTS = st.sampled_from([b"", b"\x00", b"a", b"b", b"abcdefgh", b"\x7f\xff\xff\xff\xff\xff\xff\xff\x04", b"\xee", b"7"])
@@ -37,19 +37,19 @@ def test_found_values_are_those_written(content, others, block_size, codec, scan
     reader = HFileReader(data, "any")
     wanted = sorted(others | set(keys[::2]))
     rows, values = reader.find(spans(wanted), scan=scan)
-    found = {wanted[row]: value for row, value in zip(rows.tolist(), values.to_pylist(), strict=True)}
-    assert len(found) == len(rows)
-    assert found == {key: content[key] for key in wanted if key in content}
+    read = {wanted[row]: value for row, value in zip(rows.tolist(), values.to_pylist(), strict=True)}
+    assert len(read) == len(rows)
+    assert read == {key: content[key] for key in wanted if key in content}
 
 
 @given(entries=st.lists(KEYS, max_size=60), wanted=st.sets(KEYS, max_size=30), in_order=st.booleans())
 def test_the_last_entry_of_a_key_is_found_in_any_order(entries, wanted, in_order):
     given_keys = sorted(entries) if in_order else entries
-    asked = sorted(wanted | set(entries[::3]))
-    rows, places = matches(KeySpans.of(pa.array(given_keys, pa.binary())), spans(asked))
+    lookups = sorted(wanted | set(entries[::3]))
+    rows, places = matches(KeySpans.of(pa.array(given_keys, pa.binary())), spans(lookups))
     last = {key: place for place, key in enumerate(given_keys)}
-    found = {asked[row]: place for row, place in zip(rows.tolist(), places.tolist(), strict=True)}
-    assert found == {key: last[key] for key in asked if key in last}
+    entries_read = {lookups[row]: place for row, place in zip(rows.tolist(), places.tolist(), strict=True)}
+    assert entries_read == {key: last[key] for key in lookups if key in last}
 
 
 @given(
@@ -81,10 +81,13 @@ def test_entries_are_found_where_a_walk_finds_them(sizes, values, blocks, damage
 
 def test_spans_of_a_slice():
     keys = pa.array([b"", b"a", b"bc", b"bcd"], pa.binary()).slice(1, 2)
-    found = KeySpans.of(keys)
-    assert [found.key(row) for row in range(len(found))] == [b"a", b"bc"]
-    assert found.to_arrow().to_pylist() == binary_array(found.buffer, found.starts, found.lengths).to_pylist()
-    assert found.first_from(b"b") == 1
+    key_spans = KeySpans.of(keys)
+    assert [key_spans.key(row) for row in range(len(key_spans))] == [b"a", b"bc"]
+    assert (
+        key_spans.to_arrow().to_pylist()
+        == binary_array(key_spans.buffer, key_spans.starts, key_spans.lengths).to_pylist()
+    )
+    assert key_spans.first_from(b"b") == 1
     assert len(KeySpans.of(keys.slice(0, 0))) == 0
 
 
@@ -102,8 +105,8 @@ def test_damage_is_an_error_of_ours_or_harmless(content, flips, codec, scan):
         data[place % len(data)] ^= bits
     try:
         reader = HFileReader(bytes(data), "damaged")
-        rows, found = reader.find(spans(set(keys) | {b"absent", b"\xef"}), scan=scan, bloom=True)
-        assert len(rows) == len(found) <= len(keys) + 2
+        rows, values_read = reader.find(spans(set(keys) | {b"absent", b"\xef"}), scan=scan, bloom=True)
+        assert len(rows) == len(values_read) <= len(keys) + 2
         reader.entries().values()
     except (CorruptFileError, UnsupportedTableError):
         pass

@@ -35,14 +35,16 @@ def _everything_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def is_sent(expression: HudiExpression) -> bool:
     """Whether `hive_tree` has a form for it."""
-    found = [leaf for leaf in leaves(expression) if isinstance(leaf, Predicate)]
-    texts = [value for leaf in found for value in leaf.values if isinstance(value, str)]
-    return not any("." in leaf.column or leaf.function for leaf in found) and not any("\\" in text for text in texts)
+    predicates = [leaf for leaf in leaves(expression) if isinstance(leaf, Predicate)]
+    texts = [value for leaf in predicates for value in leaf.values if isinstance(value, str)]
+    return not any("." in leaf.column or leaf.function for leaf in predicates) and not any(
+        "\\" in text for text in texts
+    )
 
 
 def numbers(splits: Any) -> list[int]:
-    found: list[Any] = read(splits, [ROW])[ROW].to_pylist()
-    return sorted(found)
+    row_numbers: list[Any] = read(splits, [ROW])[ROW].to_pylist()
+    return sorted(row_numbers)
 
 
 @examples(15)
@@ -67,7 +69,7 @@ def test_rows_that_match_are_in_the_splits(plan: TablePlan, data: st.DataObject)
                 continue
             wanted = full.rows.filter(truth)[ROW].to_pylist()
             sent = json.dumps(hive_tree(condition, types))
-            kept = numbers(asking.splits(folder.name, filter=sent, splitBytes=most).splits)
-            assert set(wanted) <= set(kept)
-            assert len(kept) == len(set(kept))
+            served = numbers(asking.splits(folder.name, filter=sent, splitBytes=most).splits)
+            assert set(wanted) <= set(served)
+            assert len(served) == len(set(served))
         asking.service.close()

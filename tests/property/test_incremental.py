@@ -1,4 +1,4 @@
-"""Incremental scans of random tables: what the model says was written in a range and still stands at its end."""
+"""Incremental scans of random tables: the model's rows that were written in a range and exist at its end."""
 
 from typing import Any
 
@@ -37,6 +37,6 @@ def test_rows_of_a_range_are_those_written_in_it(plan: TablePlan) -> None:
                 except OptionError:  # cleaned away
                     assert last < len(states) - 1
                     continue
-                found: list[Any] = scan.to_arrow()[ROW].to_pylist()
-                assert sorted(found) == sorted(wanted)
+                changed: list[Any] = scan.to_arrow()[ROW].to_pylist()
+                assert sorted(changed) == sorted(wanted)
                 assert scan.count() == len(wanted)

@@ -95,10 +95,10 @@ def test_histories_equal_a_dictionary(tmp_path_factory, kind, history) -> None:
         with contextlib.suppress(Frozen, InjectedError):
             _write(client, rows, frozen=how == "freeze" and at > 0)
         FaultyStorage.faults = Faults()
-        found = content(location)
+        stored = content(location)
         after = expected(known, rows, by_partition=by_partition)
-        assert found in (known, after) if at else found == after
-        known = found
+        assert stored in (known, after) if at else stored == after
+        known = stored
     rollback_failed_writes(TableClient.open(Storage(location)))
     assert content(location) == known
     change(TableClient.open(Storage(location)), options=COMPACTING)
@@ -109,7 +109,7 @@ def test_histories_equal_a_dictionary(tmp_path_factory, kind, history) -> None:
 def _write(client: TableClient, rows: list, *, frozen: bool) -> None:
     tx = begin(client, COMPACTING)
     if frozen:
-        tx._abort_because = lambda error: None  # the process is gone
+        tx._abort_because = lambda error: None  # the process has died
     try:
         tx.mark_inflight()
         layout = layout_for(client, rows)
@@ -143,10 +143,10 @@ def test_a_fault_at_any_change_leaves_all_or_nothing(kind: str, how: str, when: 
             _write(TableClient.open(FaultyStorage(str(location))), rows, frozen=how == "freeze")
         hit = FaultyStorage.faults.count >= at
         FaultyStorage.faults = Faults()
-        found = content(str(location))
-        assert found in (before, after), at
+        stored = content(str(location))
+        assert stored in (before, after), at
         change(TableClient.open(Storage(str(location))), put("next", "p=7"), options=COMPACTING)
-        assert content(str(location)) == expected(found, [put("next", "p=7")], by_partition=kind == "partition")
+        assert content(str(location)) == expected(stored, [put("next", "p=7")], by_partition=kind == "partition")
         assert_tidy(str(location))
         shutil.rmtree(location)
     assert at > 20

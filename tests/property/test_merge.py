@@ -14,10 +14,11 @@ from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.codecs.avro_schema_tree import parse
 from table_format.errors import HudiError
 from table_format.log import deletes
-from table_format.log.blocks import BlockType, HeaderKey, write_log_block
+from table_format.log.blocks import BlockType, HeaderKey
 from table_format.log.records import decode_records
 from table_format.merge.rules import MergeRules
 from table_format.schema.evolution import conform
+from table_writer.encoding.log_blocks import write_log_block
 from tests.support.written_log_slices import avro_block, read, row
 
 RULES = {
@@ -43,7 +44,7 @@ def delete_block(instant, records):
             {"recordKey": key, "partitionPath": "", "orderingVal": (f"{NAMESPACE}.{name}Wrapper", {"value": value})}
         )
     out = io.BytesIO()
-    fastavro.schemaless_writer(out, deletes._SCHEMA, {"deleteRecordList": listed})
+    fastavro.schemaless_writer(out, deletes.SCHEMA, {"deleteRecordList": listed})
     content = (3).to_bytes(4, "big") + len(out.getvalue()).to_bytes(4, "big") + out.getvalue()
     return write_log_block(BlockType.DELETE, {0: instant, 2: "{}"}, content)
 
@@ -91,10 +92,10 @@ def test_merging_is_the_plain_loop(base, blocks, name):
                 for place, (_, key, ts, gone) in enumerate(records)
             ]
             written.append(avro_block(str(number), rows))
-    found = read([row(key, ts, "base") for key, ts in base.items()], written, RULES[name])
-    keys = found["_hoodie_record_key"].to_pylist()
+    result = read([row(key, ts, "base") for key, ts in base.items()], written, RULES[name])
+    keys = result["_hoodie_record_key"].to_pylist()
     assert len(keys) == len(set(keys))
-    assert dict(zip(keys, found["v"].to_pylist(), strict=True)) == merged(base, blocks, RULES[name])
+    assert dict(zip(keys, result["v"].to_pylist(), strict=True)) == merged(base, blocks, RULES[name])
 
 
 ONE_EACH = st.one_of(

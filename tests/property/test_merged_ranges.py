@@ -60,22 +60,22 @@ def statistics(kind: pa.DataType, groups: list[list[Any]]) -> ColumnStatistics:
     null_counts = trusted_null_counts(pa.array([nulls]), counts, pa.array([size]), kind)
     entries = pa.table([pa.array(["f"]), lower, upper, null_counts, counts], schema=typed_schema(kind))
     files = pa.table({"file_name": ["f"], "size": [1_000]})
-    kept = without_merged_ranges(entries, kind, files, RowGroupSize(1_000, 1, 0))
-    event("trusted" if kept.num_rows else "not trusted")
+    sound = without_merged_ranges(entries, kind, files, RowGroupSize(1_000, 1, 0))
+    event("trusted" if sound.num_rows else "not trusted")
     parts = [
-        kept[name].combine_chunks().take(pa.array([0 if kept.num_rows else None], pa.int64()))
-        for name in kept.column_names
+        sound[name].combine_chunks().take(pa.array([0 if sound.num_rows else None], pa.int64()))
+        for name in sound.column_names
     ]
     return ColumnStatistics(parts[1], parts[2], parts[3], parts[4], all_null_is_certain=True)
 
 
 def conditions(kind: pa.DataType) -> list[HudiExpression]:
     column = col("a")
-    found = [column.is_null(), column.is_not_null()]
+    comparisons = [column.is_null(), column.is_not_null()]
     for value in VALUES[kind]:
         if value is not None:
-            found += [column == value, column < value, column > value, column <= value, column >= value]
-    return found + [~one for one in found]
+            comparisons += [column == value, column < value, column > value, column <= value, column >= value]
+    return comparisons + [~one for one in comparisons]
 
 
 @examples(100)
@@ -83,10 +83,10 @@ def conditions(kind: pa.DataType) -> list[HudiExpression]:
 def test_no_matching_row_is_lost(given_groups: tuple[pa.DataType, list[list[Any]]]) -> None:
     kind, groups = given_groups
     rows = pa.table({"a": pa.array([value for group in groups for value in group], kind)})
-    found = {"a": statistics(kind, groups)}
+    ranges = {"a": statistics(kind, groups)}
     for condition in conditions(kind):
         bound = bind(condition, rows.schema)
         truth = np.asarray(matches(bound, rows).fill_null(False))
-        outcomes = evaluate(bound, found, 1)
+        outcomes = evaluate(bound, ranges, 1)
         assert outcomes.can_true[0] or not truth.any(), condition
         assert not outcomes.only_true[0] or truth.all(), condition

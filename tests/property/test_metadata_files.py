@@ -3,6 +3,7 @@
 import contextlib
 import io
 import struct
+from unittest import mock
 
 import fastavro
 import numpy as np
@@ -11,14 +12,18 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from table_format.codecs import arrow_numpy
 from table_format.codecs.arrow_numpy import binary_array, spans_of
 from table_format.codecs.avro_columns import MapColumn, UnionColumn, decode_columns
-from table_format.codecs.avro_encode import encode_records
 from table_format.errors import HudiError
+from table_format.hfile import reader as reader_module
+from table_format.hfile.entries import HFileEntries
 from table_format.hfile.reader import HFileReader
-from table_format.hfile.writer import write_hfile
-from table_format.log.blocks import BlockType, read_log_blocks, write_log_block
-from table_format.log.deletes import DeletedRecord, read_deletes, write_delete_block
+from table_format.log.blocks import BlockType, read_log_blocks
+from table_format.log.deletes import DeletedRecord, read_deletes
+from table_writer.encoding.avro import encode_records
+from table_writer.encoding.hfile import write_hfile
+from table_writer.encoding.log_blocks import write_delete_block, write_log_block
 from tests.support.golden_files import DATA_LOGS, HFILES, golden
 
 KEYS = st.one_of(
@@ -47,7 +52,12 @@ def test_hfiles_give_back_what_was_written(content, codec, block_size, others):
     wanted = [*keys[::2], *others]
     assert pairs(reader.get(wanted)) == [(key, content[key]) for key in keys if key in wanted]
     for prefix in {key[: len(key) // 2] for key in wanted} | set(others):
-        assert pairs(reader.prefix(prefix)) == [item for item in sorted(content.items()) if item[0].startswith(prefix)]
+        expected = [item for item in sorted(content.items()) if item[0].startswith(prefix)]
+        assert pairs(reader.prefix(prefix)) == expected
+        with mock.patch.object(reader_module, "_CHUNK", 500):
+            chunks = [read() for read in reader.chunks(prefix)]
+        assert [item for chunk in chunks for item in pairs(chunk)] == expected
+        assert pairs(HFileEntries.joined(chunks)) == expected
 
 
 DAMAGED = {name: golden(name) for name in (*HFILES, *DATA_LOGS)}
@@ -68,12 +78,12 @@ def test_flipped_bits_never_give_another_result(name, bits):
     data = flipped(DAMAGED[name], bits)
     try:
         reader = HFileReader(data, name)
-        found = pairs(reader.entries())
+        entries = pairs(reader.entries())
         first = WHOLE[name][0][0]
         looked_up = pairs(reader.get([first]))
     except HudiError:
         return
-    assert found == WHOLE[name]
+    assert entries == WHOLE[name]
     assert looked_up == WHOLE[name][:1]
 
 
@@ -89,10 +99,10 @@ def test_every_byte_of_headers_and_trailer(name):
         for value in (0x01, 0x80, 0xFF):
             changed = data[:at] + bytes([data[at] ^ value]) + data[at + 1 :]
             try:
-                found = pairs(HFileReader(changed, name).entries())
+                entries = pairs(HFileReader(changed, name).entries())
             except HudiError:
                 continue
-            assert found == WHOLE[name], (at, value)
+            assert entries == WHOLE[name], (at, value)
 
 
 @settings(max_examples=100)
@@ -116,6 +126,8 @@ def test_damaged_plain_hfiles_end_in_our_errors_at_worst(bits, front):
         reader = HFileReader(part + trailer, "plain")
         reader.entries()
         reader.prefix(b"key")
+        for read in reader.chunks(b"key"):
+            read()
         reader.get([b"key-5"])
     except HudiError:
         pass
@@ -233,8 +245,8 @@ def test_avro_columns_are_the_records(rows):
     for row, expected in enumerate(inner):
         branch = int(many.branches[row])
         assert (branch == -1) == (expected is None)
-        found = many.values[branch][row].as_py() if branch > 0 else None
-        assert found == (expected and expected["many"])
+        value = many.values[branch][row].as_py() if branch > 0 else None
+        assert value == (expected and expected["many"])
     files = columns["files"]
     assert isinstance(files, MapColumn)
     values = zip(files.records.tolist(), files.keys.to_pylist(), files.values[""].to_pylist(), strict=True)
@@ -283,6 +295,9 @@ def test_spans_in_any_order(data, draw):
     buffer = np.frombuffer(data, dtype=np.uint8)
     starts, sizes = (np.array([span[at] for span in spans], dtype=np.int64) for at in (0, 1))
     valid = np.array([span[2] for span in spans], dtype=np.bool_)
-    assert binary_array(buffer, starts, sizes).to_pylist() == [data[at : at + size] for at, size, _ in spans]
+    copied = [data[at : at + size] for at, size, _ in spans]
+    assert binary_array(buffer, starts, sizes).to_pylist() == copied
+    with mock.patch.object(arrow_numpy, "_MANY", 1):
+        assert binary_array(buffer, starts, sizes).to_pylist() == copied
     expected = [data[at : at + size] if ok else None for at, size, ok in spans]
     assert binary_array(buffer, starts, sizes, valid).to_pylist() == expected

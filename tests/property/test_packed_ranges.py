@@ -1,4 +1,4 @@
-"""Long lists of ranges are read as columns where they can be: just what the reader of single structs makes of them."""
+"""Long lists of ranges are read as columns where they can be: with the same result as the reader of single structs."""
 
 import struct
 import time
@@ -97,14 +97,16 @@ def test_what_is_read_as_columns_is_what_is_read_one_by_one(case: tuple[str, Any
         at = data.draw(st.integers(0, len(content) - 1))
         other = data.draw(st.binary(max_size=5) | st.sampled_from([b"\0", b"\1", b"\2", b"\xff"]))
         content = content[:at] + other + content[at + data.draw(st.integers(0, 5) | st.just(len(other))) :]
-    one_by_one, found = read(PLAIN, content), read(trino_service(), content)
+    one_by_one, as_columns = read(PLAIN, content), read(trino_service(), content)
     if isinstance(one_by_one, str):
-        assert found == one_by_one
+        assert as_columns == one_by_one
         return
-    assert domain_bytes(found) == content
-    assert repr(from_tuple_domain(found, {"c": type_name})) == repr(from_tuple_domain(one_by_one, {"c": type_name}))
-    assert from_tuple_domain(found, {"c": type_name}) == from_tuple_domain(one_by_one, {"c": type_name})
-    for name, one in (found.domains or {}).items():
+    assert domain_bytes(as_columns) == content
+    assert repr(from_tuple_domain(as_columns, {"c": type_name})) == repr(
+        from_tuple_domain(one_by_one, {"c": type_name})
+    )
+    assert from_tuple_domain(as_columns, {"c": type_name}) == from_tuple_domain(one_by_one, {"c": type_name})
+    for name, one in (as_columns.domains or {}).items():
         if one.valueSet.rangeValueSet is not None:
             assert repr(list(one.valueSet.rangeValueSet.ranges)) == repr(ranges_of(one_by_one, name))
 
@@ -114,13 +116,13 @@ def test_what_is_read_as_columns_is_what_is_read_one_by_one(case: tuple[str, Any
 @pytest.mark.parametrize("closed", [True, False])
 def test_long_lists_are_read_as_columns(prefix: str, service: Any, kind: str, closed: bool) -> None:
     values = [f"{n:03}".encode() if kind == "Varchar" else float(n) if kind == "Double" else n for n in range(50)]
-    found = ranges_of(read(service(), struct_bytes(listed(kind, values, closed=closed)), prefix))
-    assert isinstance(found, PackedRanges)
-    assert (len(found), found.closed) == (50 if closed else 51, closed)
-    assert found[-1].low.value == found[len(found) - 1].low.value
-    assert repr(found[3:5]).replace("Presto", "Trino") == repr(ranges_of(listed(kind, values, closed=closed))[3:5])
+    ranges = ranges_of(read(service(), struct_bytes(listed(kind, values, closed=closed)), prefix))
+    assert isinstance(ranges, PackedRanges)
+    assert (len(ranges), ranges.closed) == (50 if closed else 51, closed)
+    assert ranges[-1].low.value == ranges[len(ranges) - 1].low.value
+    assert repr(ranges[3:5]).replace("Presto", "Trino") == repr(ranges_of(listed(kind, values, closed=closed))[3:5])
     with pytest.raises(IndexError):
-        found[len(found)]
+        ranges[len(ranges)]
 
 
 def test_a_text_of_a_size_below_zero_is_not_empty() -> None:
@@ -128,8 +130,8 @@ def test_a_text_of_a_size_below_zero_is_not_empty() -> None:
     sizes = b"\x08\0\0\0\1" + struct.pack(">i", 0)
     assert sizes in content
     for service in (PLAIN, trino_service()):
-        found = read(service, content.replace(sizes, sizes[:-4] + struct.pack(">i", -1)))
-        assert isinstance(from_tuple_domain(found, {"c": "varchar"}), Unknown)
+        message = read(service, content.replace(sizes, sizes[:-4] + struct.pack(">i", -1)))
+        assert isinstance(from_tuple_domain(message, {"c": "varchar"}), Unknown)
 
 
 @pytest.mark.parametrize(("beyond", "refused"), [(-10, False), (10, True)])
@@ -141,9 +143,9 @@ def test_the_limit_of_elements_holds(beyond: int, refused: bool) -> None:
     small, large = (b"\x0f\0\1\x0c" + struct.pack(">i", number) + one * number for number in (20, count))
     content = struct_bytes(few).replace(small, large)
     assert len(content) > count * len(one)
-    found = read(trino_service(), content)
-    assert isinstance(found, str) == refused
-    assert not refused or "more than 2,000,000 elements" in found
+    message = read(trino_service(), content)
+    assert isinstance(message, str) == refused
+    assert not refused or "more than 2,000,000 elements" in message
 
 
 @pytest.mark.parametrize("kind", ["Bigint", "Varchar", "Date"])
@@ -154,7 +156,7 @@ def test_a_list_of_three_thousand_takes_a_small_part_of_planning(kind: str, clos
     spent = []
     for _ in range(3):
         begin = time.thread_time()
-        found = from_tuple_domain(read(trino_service(), content), {"c": KINDS[kind][0]})
+        condition = from_tuple_domain(read(trino_service(), content), {"c": KINDS[kind][0]})
         spent.append(time.thread_time() - begin)
-    assert not reasons_of(found)
+    assert not reasons_of(condition)
     assert min(spent) < 0.04  # 0.01 s; 0.05 s when each range is an object

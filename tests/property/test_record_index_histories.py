@@ -1,14 +1,11 @@
-"""Random histories of a table with a record index, with deaths at any step, against a dictionary."""
+"""Random histories of a table with a record index on every executor, with deaths at any step, against a dictionary."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -23,17 +20,14 @@ from table_writer.record_index.resize import resize
 from table_writer.record_index.verify import verify_index
 from tests.property.indexed_table import compare, create, write
 from tests.property.profile import examples
-from tests.support.faults import Faults, FaultyStorage, Frozen
+from tests.support.faults import FaultyStorage, dying
 from tests.support.indexed_rows import Rows, Step, apply
+from tests.support.local_writes import EXECUTORS
 from tests.support.toy_table import assert_tidy
 
 KEYS = ["a", "b", "k:1", "x,y", "é", "日本", "𝄞", "\uffff", "AaAa", "BBBB", "AaBB", "polygenelubricants"]
 PARTITIONS = ["p", "q=1", "s"]
 MOVE = "hoodie.record.index.update.partition.path"
-#: more changes than a write makes
-_LONG = 250
-#: every change only where there is time for many examples
-_STRIDE = 3 if settings.get_current_profile_name() == "default" else 1
 
 
 @dataclass(frozen=True)
@@ -50,6 +44,7 @@ class Event:
         fill: files that are there take new records; an index grows by further file groups.
         on_driver: the batch is looked up on the driver.
         death: the writer dies before its n-th change; 0 for one that lives.
+        executor: runs the write.
     """
 
     operation: str
@@ -61,6 +56,7 @@ class Event:
     fill: bool
     on_driver: bool
     death: int
+    executor: str
 
     @property
     def step(self) -> Step:
@@ -89,6 +85,7 @@ EVENTS = st.builds(
     fill=st.booleans(),
     on_driver=st.booleans(),
     death=st.just(0) | st.just(0) | st.integers(1, 60),
+    executor=st.sampled_from([*EXECUTORS]),
 )
 
 
@@ -127,7 +124,7 @@ def happen(path: str, rows: Rows, event: Event, options: dict[str, str]) -> Rows
         client = TableClient.open(Storage(path))
         rollback_failed_writes(client)
         if event.operation == "rebuild":
-            bootstrap_index(TableClient.open(Storage(path)), options)
+            bootstrap_index(TableClient.open(Storage(path)), options, wait_seconds=0)
         elif event.operation == "grow":
             way = {"hoodie.catalog.record.index.growth": "groups" if event.fill else "rehash"}
             resize(TableClient.open(Storage(path)), 1 + len(event.rows) % 4, options=way)
@@ -136,15 +133,16 @@ def happen(path: str, rows: Rows, event: Event, options: dict[str, str]) -> Rows
     after = apply(rows, event.step, event_time=True)
     if event.operation == "insert_overwrite" and elsewhere(rows, event.rows):
         with pytest.raises(HudiError, match="partition"):
-            write(Storage(path), event.step, options)
+            write(Storage(path), event.step, options, event.executor)
         after = rows
     elif event.death:
         before = commits(path)
-        died(path, event.step, options, event.death)
+        with dying(event.death):
+            write(FaultyStorage(path), event.step, options, event.executor)
         # what counts is whether the commit appeared, and then all of it
         after = after if commits(path) > before else rows
     else:
-        write(Storage(path), event.step, options)
+        write(Storage(path), event.step, options, event.executor)
     compare(path, after, KEYS)
     return after
 
@@ -157,49 +155,3 @@ def elsewhere(rows: Rows, batch: Rows) -> bool:
 
 def commits(path: str) -> int:
     return len(TableClient.open(Storage(path)).timeline().writes)
-
-
-def died(path: str, done: Step, options: dict[str, str], at: int) -> list[str] | None:
-    """Let a writer die before its n-th change; all its changes if it made fewer."""
-    FaultyStorage.faults = Faults(at, "before", "freeze")
-    try:
-        with contextlib.suppress(Frozen):
-            write(FaultyStorage(path), done, options)
-            return FaultyStorage.faults.log
-        return None
-    finally:
-        FaultyStorage.faults = Faults()
-
-
-def test_a_death_at_any_change_leaves_all_or_nothing_of_data_and_index(tmp_path: Path) -> None:
-    """A change of one write that updates, inserts, moves and brings back, after a delete."""
-    template = tmp_path / "template"
-    options = {"hoodie.clean.automatic": "false", "hoodie.metadata.compact.max.delta.commits": "1"}
-    create(str(template), options)
-    first = Step("upsert", {key: (PARTITIONS[n % 3], n) for n, key in enumerate(KEYS[:9])}, {})
-    gone = Step("delete", dict.fromkeys(KEYS[:2], ("p", 0)), {})
-    change = Step("upsert", {key: ("p", 20 + n) for n, key in enumerate(KEYS)}, {MOVE: "true"})
-    later = Step("upsert", {"a": ("s", 50), KEYS[5]: ("q=1", 50)}, {})
-    rows: Rows = {}
-    for done in (first, gone):
-        write(Storage(str(template)), done, options)
-        rows = apply(rows, done, event_time=True)
-    for at in range(1, _LONG, _STRIDE):
-        spot = tmp_path / str(at)
-        shutil.copytree(template, spot)
-        before = commits(str(spot))
-        log = died(str(spot), change, options, at)
-        found = apply(rows, change, event_time=True) if commits(str(spot)) > before else rows
-        try:
-            compare(str(spot), found, KEYS)
-            write(Storage(str(spot)), later, options)
-            compare(str(spot), apply(found, later, event_time=True), KEYS)
-            assert_tidy(str(spot))
-        except BaseException as error:
-            error.add_note(f"died before change {at}")
-            raise
-        shutil.rmtree(spot)
-        if log is not None:
-            assert at > len(log) > 30
-            return
-    pytest.fail("the write never ends")

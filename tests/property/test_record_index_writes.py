@@ -76,11 +76,11 @@ def rank(row: Row) -> int:
 
 
 def unique(rows: list[Row], ordered: bool) -> State:
-    found: State = {}
+    winners: State = {}
     for row in rows:
-        if row["id"] not in found or not ordered or rank(row) >= rank(found[row["id"]]):
-            found[row["id"]] = {**row, "home": row["p"]}
-    return found
+        if row["id"] not in winners or not ordered or rank(row) >= rank(winners[row["id"]]):
+            winners[row["id"]] = {**row, "home": row["p"]}
+    return winners
 
 
 def merged(state: State, rows: State, ordered: bool, move: bool) -> State:
@@ -97,7 +97,7 @@ def merged(state: State, rows: State, ordered: bool, move: bool) -> State:
 
 
 def expected(state: State, operation: str, rows: list[Row], ordered: bool, move: bool) -> State | None:
-    """The table after an operation; None where it must be refused."""
+    """The table after an operation; None if it must be refused."""
     batch = unique(rows, ordered)
     fresh = {key: row for key, row in batch.items() if not row["_hoodie_is_deleted"]}
     if operation in ("upsert", "insert"):
@@ -118,10 +118,10 @@ def expected(state: State, operation: str, rows: list[Row], ordered: bool, move:
 
 def contents(local: LocalTable) -> State:
     rows = current_rows(local.client).to_pylist()
-    found = {row["id"]: row for row in rows}
-    assert len(found) == len(rows), "two rows of one key"
+    by_key = {row["id"]: row for row in rows}
+    assert len(by_key) == len(rows), "two rows of one key"
     assert all(row["_hoodie_record_key"] == row["id"] for row in rows)
-    return {key: {"home": row["_hoodie_partition_path"], **user(row)} for key, row in found.items()}
+    return {key: {"home": row["_hoodie_partition_path"], **user(row)} for key, row in by_key.items()}
 
 
 def user(row: Row) -> Row:

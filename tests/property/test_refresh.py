@@ -1,4 +1,4 @@
-"""A table that is held open and refreshed is the same as one that is opened afresh, after any history of writes."""
+"""After any history of writes, a refreshed open table equals a newly opened one."""
 
 import tempfile
 from typing import Any

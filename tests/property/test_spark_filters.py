@@ -56,8 +56,8 @@ def test_filters_over_files_in_memory(
         oracle = Oracle(spark, ours.rows, str(tmp_path / "rows.parquet"))
         for filters in _chunks(_FIRST + int(_COUNT * start), int(_COUNT * part), tuple(COLUMNS)):
             answers = _answers(oracle, ours, filters)
-            asked = [one.text for one in filters[::_BEHIND_WHERE] if not isinstance(answers[one.text], Refused)]
-            assert oracle.where(asked) == {text: answers[text] for text in asked}
+            texts = [one.text for one in filters[::_BEHIND_WHERE] if not isinstance(answers[one.text], Refused)]
+            assert oracle.where(texts) == {text: answers[text] for text in texts}
             for one in filters:
                 ours.compare(one.text, answers[one.text], answers[one.standard], tally, zone)
             assert not tally.wrong, str(tally)

@@ -47,8 +47,8 @@ def test_splits_hold_the_matching_rows(plan: TablePlan, data: st.DataObject) -> 
             except ExpressionError:
                 continue
             splits = list(scan.plan().splits)
-            found = [number for split in splits for number in row_numbers(scan, split)]
-            assert sorted(found) == sorted(wanted)
+            numbers = [number for split in splits for number in row_numbers(scan, split)]
+            assert sorted(numbers) == sorted(wanted)
             assert scan.count() == len(wanted)
             for split in splits:
                 assert split.fully_matching <= (split.residual is None)

@@ -16,8 +16,8 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from table_format.base_file.footer import footer
-from table_format.base_file.writer import BaseFileOptions, key_range
 from table_format.storage import Storage
+from table_writer.encoding.base_file import BaseFileOptions, key_range
 from table_writer.surgery.compact import read_struct, write_struct
 from table_writer.surgery.key_texts import key_texts
 from table_writer.surgery.page_index import moved_offset_indexes
@@ -100,7 +100,7 @@ def writers(draw, names):
 
 @st.composite
 def cases(draw):
-    """Columns, sizes of row groups, writer arguments, what becomes of each row group, sizes of new ones, a seed."""
+    """Columns, sizes of row groups, writer arguments, the fate of each row group, sizes of new ones, a seed."""
     names = draw(st.lists(st.sampled_from(sorted(KINDS)), unique=True, min_size=1, max_size=6))
     sizes = draw(st.lists(st.integers(1, 40), min_size=1, max_size=4))
     changes = [
@@ -143,22 +143,22 @@ def test_a_spliced_file_holds_what_a_whole_rewrite_would(case):
         check_keys(footer(storage, "new.parquet"), whole)
         if whole is not None:
             pq.write_table(whole, os.path.join(folder, "whole.parquet"))
-            found, wanted = (
+            spliced, wanted = (
                 duckdb.execute(f"select * from '{folder}/{name}.parquet'").fetchall() for name in ("new", "whole")
             )
-            assert repr(found) == repr(wanted)
+            assert repr(spliced) == repr(wanted)
         event(f"{sum(change is not None for change in case[3])} of {len(case[3])} row groups")
 
 
-def check_keys(found, whole):
+def check_keys(spliced, whole):
     """The first and last key are exact, and no key is missed by the bloom filter."""
     if whole is None or len(whole) == 0:
-        assert found.min_key is found.max_key is None
+        assert spliced.min_key is spliced.max_key is None
         return
     keys = whole[KEY].combine_chunks()
     keys = keys if isinstance(keys, pa.Array) else pa.concat_arrays(keys.chunks)
-    assert (found.min_key, found.max_key) == key_range(keys)
-    assert found.bloom.may_contain(keys).all()
+    assert (spliced.min_key, spliced.max_key) == key_range(keys)
+    assert spliced.bloom.may_contain(keys).all()
 
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
@@ -194,10 +194,10 @@ STRUCTS = st.recursive(
 @given(STRUCTS)
 def test_structs_come_back(struct):
     data = write_struct(struct)
-    found, end = read_struct(b"\x00" + data + b"\x00", 1)
+    struct_read, end = read_struct(b"\x00" + data + b"\x00", 1)
     assert end == len(data) + 1
-    assert write_struct(found) == data
-    assert {field: value for field, (_, value) in found.items()} == {
+    assert write_struct(struct_read) == data
+    assert {field: value for field, (_, value) in struct_read.items()} == {
         field: value for field, (_, value) in struct.items()
     }
 

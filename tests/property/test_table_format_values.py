@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from table_format.base_file.bloom import dynamic_bloom, murmur, parse_bloom, simple_bloom
 from table_format.base_file.footer import footer, footer_statistics
 from table_format.base_file.reader import read_base_file
-from table_format.base_file.writer import write_base_file
 from table_format.codecs.avro_schema import arrow_to_avro, avro_text, avro_to_arrow, schema_text
 from table_format.errors import RecordError
 from table_format.keys.bucket_index import BucketHashRule, bucket_ids_of_keys, hash_parts
@@ -24,6 +23,7 @@ from table_format.keys.key_text import java_float_text, key_text
 from table_format.keys.partition_values import escape_path_name, parse_partition_path, path_segment, unescape_path_name
 from table_format.schema.evolution import conform, merge_schemas, storage_schema
 from table_format.storage import Storage
+from table_writer.encoding.base_file import write_base_file
 from table_writer.metadata.column_statistics import bytes_above, column_bounds, cut_text, text_above
 from tests.support.wrapped_bounds import decoded
 
@@ -276,22 +276,24 @@ def test_base_files_come_back_and_their_footers_are_sound(columns, parts):
         storage = Storage(folder)
         write_base_file(storage, "f", table, text, {"hoodie.parquet.block.size": str(max(1, table.nbytes // parts))})
         back = read_base_file(storage, "f")
-        found = footer(storage, "f")
+        read_footer = footer(storage, "f")
     assert back.schema == table.schema
     for name in table.column_names:
-        mine, his = table[name].combine_chunks(), back[name].combine_chunks()
-        if pa.types.is_floating(mine.type):
+        written, his = table[name].combine_chunks(), back[name].combine_chunks()
+        if pa.types.is_floating(written.type):
             assert np.array_equal(
-                mine.to_numpy(zero_copy_only=False), his.to_numpy(zero_copy_only=False), equal_nan=True
+                written.to_numpy(zero_copy_only=False), his.to_numpy(zero_copy_only=False), equal_nan=True
             )
         else:
-            assert mine == his
-        statistics = footer_statistics(found, name, mine.type)
+            assert written == his
+        statistics = footer_statistics(read_footer, name, written.type)
         if statistics.lower is not None:
-            scalars = pa.array([statistics.lower, statistics.upper], mine.type)
-            least = pa.compute.min_max(mine)
+            scalars = pa.array([statistics.lower, statistics.upper], written.type)
+            least = pa.compute.min_max(written)
             bounds = pa.compute.min_max(
-                pa.concat_arrays([scalars, mine.combine_chunks() if isinstance(mine, pa.ChunkedArray) else mine])
+                pa.concat_arrays(
+                    [scalars, written.combine_chunks() if isinstance(written, pa.ChunkedArray) else written]
+                )
             )
             assert least["min"].is_valid
             assert bounds["min"] == scalars[0]

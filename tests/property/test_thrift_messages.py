@@ -1,4 +1,4 @@
-"""Calls of Trino's Thrift connector: what thriftpy2 writes is read as it was, and damage is an error or harmless."""
+"""Calls of Trino's Thrift connector: what thriftpy2 writes is read unchanged, and damage is an error or harmless."""
 
 import json
 import struct
@@ -43,8 +43,8 @@ def structs(kind: Any, depth: int = 0) -> st.SearchStrategy[Any]:
     for declared, name, *more in kind.thrift_spec.values():
         spec, required = (more[0], more[1]) if len(more) > 1 else (None, more[0])
         if required or depth < 12:
-            found = values(declared, spec, depth + 1)
-            fields[name] = found if required else st.none() | found
+            members = values(declared, spec, depth + 1)
+            fields[name] = members if required else st.none() | members
     return st.builds(kind, **fields)
 
 
@@ -112,8 +112,8 @@ def test_a_changed_size_never_passes_for_a_shorter_list(frame: bytes, data: st.D
         return
     smaller = frame[:at] + struct.pack(">i", size - 1) + frame[at + 4 :]
     try:
-        found = read_call(SERVICE, smaller)
+        message = read_call(SERVICE, smaller)
     except MessageError:
         return
-    # A number that was no size of anything.
-    assert len(written(*_parts(found))) == len(written(*_parts(call)))
+    # A number that was not a size of anything.
+    assert len(written(*_parts(message))) == len(written(*_parts(call)))

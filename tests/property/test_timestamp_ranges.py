@@ -50,8 +50,8 @@ def test_a_value_lies_in_the_range_of_its_path(
     # What a writer in any zone writes, where the table does not say which it is.
     written = TimestampFormat(kind, _unit(kind), (), pattern, None, zone or "Pacific/Kiritimati")
     path = written.partition_texts(column)[0].as_py()
-    told = TimestampFormat(kind, _unit(kind), (), pattern, None, zone)
-    bounds = bounds_of_paths([path], told, pa.int64())
+    layout = TimestampFormat(kind, _unit(kind), (), pattern, None, zone)
+    bounds = bounds_of_paths([path], layout, pa.int64())
     assert bounds is not None
     lower, upper = (side[0].as_py() for side in bounds)
     assert lower is not None

@@ -39,14 +39,16 @@ def test_hive_trees_mean_the_filter_that_they_say(question: tuple[pa.Table, Hudi
     table, expression = question
     bound = bind(expression, SCHEMA)
     assume(not reasons_of(bound))  # what no engine computes exactly has no rows to compare
-    found = from_hive_tree(hive_tree(expression, HIVE_TYPES))
+    translated = from_hive_tree(hive_tree(expression, HIVE_TYPES))
     expected = matches(bound, table).to_pylist()
-    if not reasons_of(bind(found, SCHEMA)):
-        assert matches(bind(found, SCHEMA), table).to_pylist() == expected
+    if not reasons_of(bind(translated, SCHEMA)):
+        assert matches(bind(translated, SCHEMA), table).to_pylist() == expected
     for negate in (False, True):
-        weak = to_arrow_expression(Not(found) if negate else found, SCHEMA, unknown="weaken")
-        kept = pyarrow.dataset.dataset(table).to_table(columns={"kept": weak})["kept"].to_pylist()
-        assert all(keep for keep, truth in zip(kept, expected, strict=True) if truth is not None and truth != negate)
+        weak = to_arrow_expression(Not(translated) if negate else translated, SCHEMA, unknown="weaken")
+        matching = pyarrow.dataset.dataset(table).to_table(columns={"kept": weak})["kept"].to_pylist()
+        assert all(
+            keep for keep, truth in zip(matching, expected, strict=True) if truth is not None and truth != negate
+        )
 
 
 @MANY
@@ -80,23 +82,23 @@ def domains(draw: st.DrawFn) -> tuple[str, list[SimpleNamespace], list[Any], boo
     kind = draw(st.sampled_from(sorted(KINDS)))
     values, _, _ = KINDS[kind]
     edges = sorted(draw(st.lists(values, max_size=6, unique=True)))
-    found: list[SimpleNamespace] = []
+    built: list[SimpleNamespace] = []
     position: Any = None
     touched = False
     for i, edge in enumerate([*edges, None]):
         shape = draw(st.integers(0, 4))
-        last = found[-1].high.bound == EXACTLY if touched else False
+        last = built[-1].high.bound == EXACTLY if touched else False
         if shape == 0 and edge is not None and not touched:
-            found.append(span(kind, "[]", edge, edge))
-        elif shape in {1, 2} and (i > 0 or edge is not None or not found):
+            built.append(span(kind, "[]", edge, edge))
+        elif shape in {1, 2} and (i > 0 or edge is not None or not built):
             low = "(" if last or position is None else draw(st.sampled_from("(["))
             high = ")" if edge is None else draw(st.sampled_from(")]"))
             if not (touched and last and low == "["):
-                found.append(span(kind, low + high, position, edge))
+                built.append(span(kind, low + high, position, edge))
                 position, touched = edge, True
                 continue
-        position, touched = edge, bool(found) and found[-1].high.value is not None and _end(found[-1]) == edge
-    return kind, found, draw(st.lists(values, max_size=8)), draw(st.booleans())
+        position, touched = edge, bool(built) and built[-1].high.value is not None and _end(built[-1]) == edge
+    return kind, built, draw(st.lists(values, max_size=8)), draw(st.booleans())
 
 
 def _end(one: SimpleNamespace) -> Any:
@@ -123,12 +125,12 @@ def _inside(value: Any, one: SimpleNamespace) -> bool:
 def test_domains_let_their_values_through_and_no_others(
     question: tuple[str, list[SimpleNamespace], list[Any], bool],
 ) -> None:
-    kind, found, values, null = question
+    kind, domain, values, null = question
     _, arrow_type, make = KINDS[kind]
     type_name = "timestamp(3)" if kind == "timestamp" else kind
-    expression = from_tuple_domain(tuple_domain(c=ranges(*found, null=null)), {"c": type_name})
+    expression = from_tuple_domain(tuple_domain(c=ranges(*domain, null=null)), {"c": type_name})
     table = pa.table({"c": pa.array([*map(make, values), None], arrow_type)})
     assert not reasons_of(expression)
-    expected = [any(_inside(value, one) for one in found) for value in values]
+    expected = [any(_inside(value, one) for one in domain) for value in values]
     truths = matches(expression, table).to_pylist()
     assert [truth is True for truth in truths] == [*expected, null]

@@ -76,8 +76,8 @@ def test_values_arrive(case: tuple[pa.DataType, st.SearchStrategy[Any], dict[str
         rows = array.to_pylist()
     (column,) = columns_of(pa.schema([("c", kind)]), TypeMapping(**mapping))
     block = decoded(encode_block(array.slice(start, count), column), "TrinoThriftBlock")
-    found = block_values(block)
+    arrived = block_values(block)
     expected = [expected_value(value, column) for value in rows[start : start + count]]
     if column.block is BlockKind.JSON:  # a number may be written in several ways
-        found, expected = ([text and json.loads(text) for text in texts] for texts in (found, expected))
-    assert found == expected
+        arrived, expected = ([text and json.loads(text) for text in texts] for texts in (arrived, expected))
+    assert arrived == expected

@@ -1,4 +1,4 @@
-"""A TupleDomain over served values, as a filter on the table's own: no row that Trino wants is left out."""
+"""A TupleDomain over served values, as a filter on the table's own: it excludes no row that Trino wants."""
 
 import datetime as dt
 import decimal
@@ -126,14 +126,14 @@ def test_no_row_is_left_out(case: Case, data: st.DataObject) -> None:
     expression = expression_of(SERVICE.TrinoThriftTupleDomain({"c": domain}), columns, schema)
     wanted = [null_allowed if value is None else inside(value) for value in wire]
     condition = row_condition(expression)
-    kept = (
+    let_through = (
         [True] * len(rows)
         if condition is None
         else matches(condition, pa.Table.from_arrays([array], schema=schema)).to_pylist()
     )
-    assert all(keep for keep, want in zip(kept, wanted, strict=True) if want), (expression, rows, wire)
+    assert all(keep for keep, want in zip(let_through, wanted, strict=True) if want), (expression, rows, wire)
     if exact:
-        assert [keep is True for keep in kept] == wanted, (expression, rows, wire)
+        assert [keep is True for keep in let_through] == wanted, (expression, rows, wire)
     point = expression_of_point(domain, wire, columns, schema)
     assert point is None or columns[0].form not in EXACT_POINTS or not reasons_of(point)
 
@@ -165,8 +165,8 @@ def test_texts_that_no_value_is_served_as() -> None:
             values = SERVICE.TrinoThriftEquatableValueSet(inclusive, blocks)
             domain = SERVICE.TrinoThriftDomain(SERVICE.TrinoThriftValueSet(None, values), nullAllowed=False)
             expression = expression_of(SERVICE.TrinoThriftTupleDomain({"c": domain}), columns, schema)
-            found = matches(expression, table).to_pylist()
-            assert [row for row, keep in enumerate(found) if keep] == wanted, text
+            matching = matches(expression, table).to_pylist()
+            assert [row for row, keep in enumerate(matching) if keep] == wanted, text
 
 
 @pytest.mark.parametrize("zone", [None, "UTC"])

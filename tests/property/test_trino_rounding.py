@@ -53,11 +53,11 @@ def outcomes(expression: HudiExpression, values: list[Any], kind: pa.DataType) -
 
 
 def check(text: str, truth: Callable[[int], bool], stored: list[int], kind: pa.DataType = MICROS) -> None:
-    found = as_trino_filters(parse_sql(text, "trino"), pa.schema([("at", kind)]))
-    told = outcomes(found, stored, kind)
+    condition = as_trino_filters(parse_sql(text, "trino"), pa.schema([("at", kind)]))
+    verdicts = outcomes(condition, stored, kind)
     true = np.array([truth(value) for value in stored])
-    assert told.can_true[true].all(), f"{text} loses {[v for v, t in zip(stored, true, strict=True) if t]}"
-    assert told.can_false[~true].all(), f"{text} is thought to hold for all of {stored}"
+    assert verdicts.can_true[true].all(), f"{text} loses {[v for v, t in zip(stored, true, strict=True) if t]}"
+    assert verdicts.can_false[~true].all(), f"{text} is thought to hold for all of {stored}"
 
 
 @given(bases, shifts, st.lists(shifts, min_size=1), st.sampled_from(list(COMPARISONS)), st.booleans(), st.data())
@@ -156,8 +156,8 @@ def test_dates_meet_times(op: str, negated: bool) -> None:
 
 def test_a_whole_day_keeps_the_files_of_the_day_alone() -> None:
     text = "at >= TIMESTAMP '2024-01-02 00:00:00' AND at < TIMESTAMP '2024-01-03 00:00:00'"
-    found = as_trino_filters(parse_sql(text, "trino"), pa.schema([("at", MICROS)]))
+    condition = as_trino_filters(parse_sql(text, "trino"), pa.schema([("at", MICROS)]))
     day = micros(DAY + dt.timedelta(1))
     day_length = 86_400_000_000
     stored = [day - 501, day - 500, day, day + day_length - 1, day + day_length]
-    assert outcomes(found, stored, MICROS).can_true.tolist() == [False, True, True, True, False]
+    assert outcomes(condition, stored, MICROS).can_true.tolist() == [False, True, True, True, False]

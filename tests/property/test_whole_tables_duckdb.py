@@ -36,11 +36,11 @@ def rows_by_duckdb(duck: Any, table: Table, condition: HudiExpression) -> list[i
     paths = [table.client.storage.full_uri(name).removeprefix("file:") for name in names]
     kinds = {field.name: field.type for field in table.schema}
     sql = duck_sql(condition, kinds)
-    found = duck.execute(
+    rows = duck.execute(
         f"SELECT {ROW} FROM read_parquet($paths, union_by_name = true, hive_partitioning = false) WHERE {sql}",
         {"paths": paths},
     )
-    return sorted(row for (row,) in found.fetchall())
+    return sorted(row for (row,) in rows.fetchall())
 
 
 @examples(12)

@@ -3,11 +3,13 @@
 import tempfile
 from collections.abc import Mapping
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from table_writer.execution import text_dictionaries
 from tests.support.local_writes import EXECUTORS, LocalTable
 from tests.support.reading import current_rows
 
@@ -84,14 +86,14 @@ def apply(state: State, step: str, batch: list[Row], partitioned: bool, event_ti
             old = state.pop(key, [])
             if not old and not row.get("_hoodie_is_deleted"):
                 state[key] = [row]
-            kept = []
+            remaining = []
             for other in old:
                 if event_time and rank(row) < rank(other):
-                    kept.append(other)
+                    remaining.append(other)
                 elif not row.get("_hoodie_is_deleted"):
-                    kept.append(row)
-            if kept:
-                state[key] = kept
+                    remaining.append(row)
+            if remaining:
+                state[key] = remaining
         return
     alive = [row for row in batch if not row.get("_hoodie_is_deleted")]
     if step == "insert_overwrite":
@@ -105,9 +107,9 @@ def apply(state: State, step: str, batch: list[Row], partitioned: bool, event_ti
 
 
 @settings(max_examples=60)
-@given(STEPS, st.booleans(), st.booleans(), st.sampled_from([*EXECUTORS]))
+@given(STEPS, st.booleans(), st.booleans(), st.sampled_from([*EXECUTORS]), st.sampled_from([0, 1 << 12]))
 def test_a_table_holds_what_a_dictionary_does(
-    steps: list[tuple[str, list[Row], bool]], partitioned: bool, event_time: bool, executor: str
+    steps: list[tuple[str, list[Row], bool]], partitioned: bool, event_time: bool, executor: str, encoded: int
 ) -> None:
     options = dict(OPTIONS)
     if partitioned:
@@ -115,7 +117,9 @@ def test_a_table_holds_what_a_dictionary_does(
     if not event_time:
         options["hoodie.record.merge.mode"] = "COMMIT_TIME_ORDERING"
     state: State = {}
-    with tempfile.TemporaryDirectory() as folder:
+    # with 0 the rows of any batch get dictionaries in place of texts
+    least = mock.patch.object(text_dictionaries, "_LEAST_ROWS", encoded)
+    with tempfile.TemporaryDirectory() as folder, least:
         local = LocalTable.create(f"{folder}/t", SCHEMA, options, executor)
         for step, batch, with_flag in steps:
             schema = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_())) if with_flag else SCHEMA
@@ -127,13 +131,13 @@ def test_a_table_holds_what_a_dictionary_does(
 
 
 def check(local: LocalTable, state: State, partitioned: bool) -> None:
-    found = current_rows(local.client).to_pylist()
+    stored = current_rows(local.client).to_pylist()
     expected = sorted(shown(row) for rows in state.values() for row in rows)
-    assert sorted(shown(row) for row in found) == expected
-    for row in found:
+    assert sorted(shown(row) for row in stored) == expected
+    for row in stored:
         assert row["_hoodie_record_key"] == row["id"]
         assert row["_hoodie_partition_path"] == (row["p"] if partitioned else "")
-    seqnos = [row["_hoodie_commit_seqno"] for row in found]
+    seqnos = [row["_hoodie_commit_seqno"] for row in stored]
     copies = sum(len(rows) - 1 for rows in state.values())
     assert len(seqnos) - len(set(seqnos)) <= copies
 

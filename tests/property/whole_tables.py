@@ -52,14 +52,14 @@ class TablePlan:
 
     @contextmanager
     def empty(self) -> Iterator[Written]:
-        """The table in a folder of its own, before the first commit."""
+        """The table in its own folder, before the first commit."""
         with TemporaryDirectory(prefix="hudi-catalog-") as folder:
             path = f"{folder}/table"
             yield Written(LocalTable.create(path, None, self.options), path)
 
     @contextmanager
     def written(self) -> Iterator[Written]:
-        """The table in a folder of its own, after all commits."""
+        """The table in its own folder, after all commits."""
         with self.empty() as written:
             for commit in self.commits:
                 self.write(written, commit)

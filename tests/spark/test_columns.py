@@ -105,5 +105,5 @@ def test_what_is_not_understood_keeps_the_files(rows: DataFrame, table: Table) -
     for column in not_understood():
         expression = from_spark_column(column, rows)
         assert reasons_of(expression), column
-        kept = {split.file_name for split in table.scan(expression).plan().splits}
-        assert {files[key] for key in selected(rows, column)} <= kept, column
+        planned = {split.file_name for split in table.scan(expression).plan().splits}
+        assert {files[key] for key in selected(rows, column)} <= planned, column

@@ -1,7 +1,6 @@
 """Writers at the same time through Spark: DataFrames that are computed again, and those that must not be."""
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from pyspark.sql import functions as f
 
 from spark_writer import HudiTable, write_hudi
 from table_format.errors import ConflictError
-from table_writer.write_job import WriteJob
+from tests.support.faults import overtaken
 
 pytestmark = pytest.mark.spark
 DDL = "id string, v int"
@@ -29,18 +28,6 @@ def path(spark: Any, tmp_path: Any) -> str:
     table = HudiTable.create(spark, place, DDL, record_key="id", buckets=1)
     table.upsert(frame(spark, a=1, b=2, c=3))
     return place
-
-
-def overtaken(monkeypatch: pytest.MonkeyPatch, other: Callable[[], Any]) -> None:
-    """Before the next commit another writer does something, once."""
-    plain = WriteJob._commit
-
-    def commit(self: WriteJob, *args: Any) -> None:
-        monkeypatch.setattr(WriteJob, "_commit", plain)
-        other()
-        plain(self, *args)
-
-    monkeypatch.setattr(WriteJob, "_commit", commit)
 
 
 def test_two_threads_upsert_and_create_at_once(spark: Any, tmp_path: Any) -> None:

@@ -1,4 +1,4 @@
-"""The Spark examples of the documentation run as they stand."""
+"""The Spark examples of the documentation run unchanged."""
 
 import re
 from pathlib import Path

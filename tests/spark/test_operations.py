@@ -6,10 +6,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import types as spark_types
 
+from hudi_catalog import Table, col, create_table
 from spark_writer import HudiTable, write_hudi
 from spark_writer.blocks import murmur3_int, placements
 from table_format.errors import OptionError, RecordError, SchemaError, TableExistsError, TableNotFoundError
@@ -34,9 +36,9 @@ def frame(spark: SparkSession, ids: Any, v: int = 0, ts: int = 1) -> DataFrame:
 
 
 def contents(table: HudiTable) -> dict[str, int]:
-    found = table.to_df().select("id", "v").collect()
-    assert len({row.id for row in found}) == len(found)
-    return {row.id: row.v for row in found}
+    rows = table.to_df().select("id", "v").collect()
+    assert len({row.id for row in rows}) == len(rows)
+    return {row.id: row.v for row in rows}
 
 
 def expected(ids: Any, v: int = 0) -> dict[str, int]:
@@ -56,7 +58,7 @@ def test_a_job_moves_over_by_one_line(spark: SparkSession, tmp_path: Path) -> No
     delete = {**OPTIONS, "hoodie.datasource.write.operation": "delete"}
     write_hudi(frame(spark, range(10)).select("id", "part"), path, delete, mode="append")
     assert contents(table) == expected(range(10, 15)) | expected(range(15, 25), 100)
-    history = table.history().collect()
+    history = table.history_df().collect()
     assert [row.operation for row in history] == ["DELETE", "UPSERT", "UPSERT"]
     assert [row.rows_deleted for row in history] == [10, 0, 0]
 
@@ -76,11 +78,49 @@ def test_modes(spark: SparkSession, tmp_path: Path) -> None:
         write_hudi(frame(spark, [5]), str(tmp_path / "none"), delete, mode="append")
 
 
+def arrow(_: SparkSession, ids: Any, v: int = 0, ts: int = 1) -> pa.Table:
+    parts = ["ab"[n % 2] for n in ids]
+    return pa.table({"id": [f"k{n}é" for n in ids], "part": parts, "v": [v + n for n in ids], "ts": [ts] * len(ids)})
+
+
+def test_a_table_of_a_session_and_one_without_do_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    keys: Any = {"record_key": "id", "partition_by": "part", "ordering": "ts", "index": "RECORD_INDEX"}
+    session_table = HudiTable.create(spark, tmp_path / "spark", DDL, **keys)
+    assert isinstance(session_table, Table)
+    outcomes = []
+    for table, rows in ((session_table, frame), (create_table(tmp_path / "local", DDL, **keys), arrow)):
+        summaries = [
+            table.bulk_insert(rows(spark, range(10))),
+            table.upsert(rows(spark, range(8, 12), v=100, ts=2)),
+            table.insert(arrow(spark, [12])),  # rows of this process: both take them
+            table.delete("v between 0 and 1"),
+            table.delete(col("id") == "k2é"),
+            table.delete(rows(spark, [3])),
+            table.insert_overwrite(rows(spark, [14])),
+            table.delete_partitions("b"),
+            table.insert_overwrite_table(rows(spark, range(6))),
+        ]
+        report = table.bootstrap_index(groups=1)
+        resized = table.resize_index(2)
+        outcomes.append(
+            (
+                [(each.operation, each.rows_inserted, each.rows_updated, each.rows_deleted) for each in summaries],
+                (report.keys, resized.count, table.verify_index().is_right, table.clean()),
+                (table.columns, table.schema, [entry.operation for entry in table.history()]),
+                table.scan("v >= 2", ["id", "v"]).to_arrow().sort_by("id"),
+                table.explain("v < 0").count("\n") > 3,
+            )
+        )
+    assert outcomes[0] == outcomes[1]
+    assert contents(session_table) == expected(range(6))
+    assert session_table.scan("v >= 2").to_arrow().num_rows == 4
+
+
 def test_the_table_object(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     table = HudiTable.create(spark, path, DDL, name="t", record_key="id", partition_by="part", ordering="ts", buckets=2)
     assert table.to_df().count() == 0
-    assert table.schema.names == ["id", "part", "v", "ts"]
+    assert table.columns.names == ["id", "part", "v", "ts"]
     table.bulk_insert(frame(spark, range(10)))
     table.insert(frame(spark, range(10, 12)))
     assert table.delete("v >= 8 and part = 'a'").rows_deleted == 2
@@ -140,8 +180,8 @@ def test_widened_columns_are_read_whole(spark: SparkSession, tmp_path: Path) -> 
     table = HudiTable.create(spark, path, narrow, name="t", record_key="id", buckets=4)
     table.upsert(narrow)
     table.upsert(spark.createDataFrame([(5, 1 << 40, "n")], "id int, v bigint, note string"))
-    found = {row.id: (row.v, row.note) for row in table.to_df().collect()}
-    assert found == {n: (n, None) for n in range(5)} | {5: (1 << 40, "n")}
+    rows = {row.id: (row.v, row.note) for row in table.to_df().collect()}
+    assert rows == {n: (n, None) for n in range(5)} | {5: (1 << 40, "n")}
 
 
 @pytest.mark.parametrize(
@@ -165,12 +205,12 @@ def test_renamed_columns_are_read_by_their_ids(spark: SparkSession, tmp_path: Pa
     """A table of Apache's whose columns were renamed, dropped and added again: files have other names."""
     base, rows = lay_out("v6_0150", str(tmp_path))
     table = HudiTable.for_path(spark, base)
-    found = {row.id: row for row in table.to_df().collect()}
+    by_id = {row.id: row for row in table.to_df().collect()}
     names = ("old", "title", "price", "ts", "name")
-    assert {key: [row[name] for name in names] for key, row in found.items()} == {
+    assert {key: [row[name] for name in names] for key, row in by_id.items()} == {
         key: [row[name] for name in names] for key, row in rows.items()
     }
-    assert {key: row["s"] and row["s"].asDict() for key, row in found.items()} == {k: r["s"] for k, r in rows.items()}
+    assert {key: row["s"] and row["s"].asDict() for key, row in by_id.items()} == {k: r["s"] for k, r in rows.items()}
 
 
 def test_an_error_of_a_worker_arrives_as_itself(spark: SparkSession, tmp_path: Path) -> None:
@@ -236,5 +276,5 @@ def test_random_histories(spark: SparkSession, tmp_path: Path, seed: int) -> Non
         df = spark.createDataFrame([tuple(row.values()) for row in batch], ddl)
         getattr(table, operation)(df, options)
         apply(state, step, batch, partitioned, event_time)
-        found = [shown(row.asDict()) for row in table.to_df().collect()]
-        assert sorted(found) == sorted(shown(row) for rows in state.values() for row in rows)
+        stored = [shown(row.asDict()) for row in table.to_df().collect()]
+        assert sorted(stored) == sorted(shown(row) for rows in state.values() for row in rows)

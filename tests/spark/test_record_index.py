@@ -31,10 +31,10 @@ def frame(spark: SparkSession, start: int, end: int, v: int = 0, ts: int = 1, pa
 
 
 def contents(table: HudiTable) -> dict[str, tuple[str, int]]:
-    found = table.to_df().select("id", "_hoodie_partition_path", "v", "price").collect()
-    assert len({row.id for row in found}) == len(found)
-    assert all(float(row.price) == int(row.id[1:-1]) / 4 for row in found)
-    return {row.id: (row["_hoodie_partition_path"], row.v) for row in found}
+    rows = table.to_df().select("id", "_hoodie_partition_path", "v", "price").collect()
+    assert len({row.id for row in rows}) == len(rows)
+    assert all(float(row.price) == int(row.id[1:-1]) / 4 for row in rows)
+    return {row.id: (row["_hoodie_partition_path"], row.v) for row in rows}
 
 
 def test_a_table_lives_by_its_record_index(spark: SparkSession, tmp_path: Path) -> None:
@@ -83,24 +83,26 @@ def test_a_bulk_insert_keeps_the_order_of_its_rows(spark: SparkSession, tmp_path
     rows = frame(spark, 0, 900).repartitionByRange(3, F.desc("v")).sortWithinPartitions(F.desc("v"))
     summary = table.bulk_insert(rows, {"hoodie.bulkinsert.sort.mode": "NONE"})
     assert summary.files_written == 3
-    found = table.to_df().select("v", "_hoodie_file_name", "_hoodie_commit_seqno").collect()
-    for name in {row["_hoodie_file_name"] for row in found}:
-        mine = [row for row in found if row["_hoodie_file_name"] == name]
-        mine.sort(key=lambda row: int(row["_hoodie_commit_seqno"].rpartition("_")[2]))
-        assert [row.v for row in mine] == list(range(mine[0].v, mine[0].v - len(mine), -1))
+    rows_read = table.to_df().select("v", "_hoodie_file_name", "_hoodie_commit_seqno").collect()
+    for name in {row["_hoodie_file_name"] for row in rows_read}:
+        in_file = [row for row in rows_read if row["_hoodie_file_name"] == name]
+        in_file.sort(key=lambda row: int(row["_hoodie_commit_seqno"].rpartition("_")[2]))
+        assert [row.v for row in in_file] == list(range(in_file[0].v, in_file[0].v - len(in_file), -1))
     assert table.verify_index().is_right
 
 
 def look_up(spark: SparkSession, table: HudiTable, expected: dict[str, tuple[str, int]]) -> None:
     """The RFC's getRecordLocations."""
     keys = spark.range(0, 2100, numPartitions=2).select(F.concat(F.lit("k"), F.col("id"), F.lit("é")).alias("key"))
-    found = table.get_record_locations(keys.union(keys.limit(10)).union(spark.createDataFrame([(None,)], "key string")))
+    locations = table.get_record_locations(
+        keys.union(keys.limit(10)).union(spark.createDataFrame([(None,)], "key string"))
+    )
     files = {row["_hoodie_record_key"]: row for row in table.to_df().collect()}
-    rows: list[Any] = found.collect()
+    rows: list[Any] = locations.collect()
     assert {row.key: row.partition for row in rows} == {key: home for key, (home, _) in expected.items()}
     assert len(rows) == len(expected)
     assert all(files[row.key]["_hoodie_file_name"].startswith(f"{row.file_id}_") for row in rows)
-    with pytest.raises(SchemaError, match="'key' is not there"):
+    with pytest.raises(SchemaError, match="'key' is missing"):
         table.get_record_locations(keys.withColumnRenamed("key", "id"))
 
 
@@ -119,9 +121,9 @@ def put_in(spark: SparkSession, table: HudiTable) -> None:
             changes = insert_records(places, transaction, layout)
             assert sum(change.rows for change in changes) == 100
             transaction.commit([], schema_json=schema, index_changes=changes)
-        found = table.get_record_locations(places.select("key")).collect()
-        assert {row.file_id for row in found} == (set() if deleted else {place.file_id})
-        assert len(found) == (0 if deleted else 100)
+        locations = table.get_record_locations(places.select("key")).collect()
+        assert {row.file_id for row in locations} == (set() if deleted else {place.file_id})
+        assert len(locations) == (0 if deleted else 100)
     assert verify_index(client).is_right
     with (
         WriteTransaction.begin(client, "commit", "UPSERT", {"hoodie.index.type": "RECORD_INDEX"}) as transaction,

@@ -1,4 +1,4 @@
-"""A record index built, checked and mended by Spark's tasks."""
+"""A record index built, checked and repaired by Spark's tasks."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Small files that stand for very much: what a service must refuse without the memory for it.
+"""Small files that expand to very large content, which a service must refuse without using the memory.
 
 Run as a script it reads them all with as much memory as its argument says (MiB beyond what Python itself takes), and
 prints what each is refused for.

@@ -1,4 +1,4 @@
-"""Commands that run until they are told to stop, as processes of their own."""
+"""Commands that run until they are told to stop, as separate processes."""
 
 import os
 import re
@@ -45,15 +45,15 @@ class Command:
 
     @property
     def port(self) -> int:
-        found = re.search(r"(?:to (?:Trino|Hive) at |connect to https?://)[\w.]+:(\d+)", self.text)
-        assert found, self.text
-        return int(found[1])
+        port = re.search(r"(?:to (?:Trino|Hive) at |connect to https?://)[\w.]+:(\d+)", self.text)
+        assert port, self.text
+        return int(port[1])
 
     def get(self, path: str) -> tuple[int, str]:
-        found = re.search(r"status at (http://\S+)/", self.text)
-        assert found, self.text
+        address = re.search(r"status at (http://\S+)/", self.text)
+        assert address, self.text
         try:
-            with urllib.request.urlopen(f"{found[1]}{path}", timeout=10) as answer:
+            with urllib.request.urlopen(f"{address[1]}{path}", timeout=10) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:

@@ -1,4 +1,4 @@
-"""A table's metadata table made anew with less in it, or with what Apache Hudi's writers are known to store."""
+"""A table's metadata table rewritten with less content, or with what Apache Hudi's writers are known to store."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from table_format.metadata_table.column_stats import STATS_SCHEMA
 from table_format.metadata_table.reader import MetadataTable
 from table_format.table.client import TableClient
+from table_writer.encoding.metadata_records import STATISTICS_SCHEMA
 from table_writer.metadata.column_statistics import encode_bound
 from table_writer.metadata.creation import create_metadata_table
 from table_writer.metadata.writer import drop_metadata_table
@@ -24,7 +24,7 @@ Change = Callable[[Row, Any], Row | None]
 
 
 def rebuilt_statistics(path: str, full: FullScan, change: Change, extra: list[Row] | None = None) -> None:
-    """Write the metadata table anew, each row of its column statistics as `change` gives it.
+    """Write the metadata table again, each row of its column statistics as `change` gives it.
 
     Args:
         path: of the table.
@@ -49,7 +49,7 @@ def rebuilt_statistics(path: str, full: FullScan, change: Change, extra: list[Ro
             rows.append({**changed, "partition": partition_of[raw["file_name"]], "type": ""})
     partitions = metadata.all_partitions()
     drop_metadata_table(client)
-    statistics = pa.Table.from_pylist([*rows, *(extra or [])], STATS_SCHEMA)
+    statistics = pa.Table.from_pylist([*rows, *(extra or [])], STATISTICS_SCHEMA)
     create_metadata_table(client, files=files, all_partitions=partitions, column_stats=statistics)
 
 
@@ -137,14 +137,14 @@ def _wrapped(value: float | None, kind: pa.DataType) -> bytes | None:
 def _values_by_file(full: FullScan) -> dict[str, dict[str, Any]]:
     """The columns of each file by name, without nested ones; files in the order of their first keys."""
     names = full.rows.column("_hoodie_file_name").to_pylist()
-    found: dict[str, dict[str, Any]] = {}
+    values: dict[str, dict[str, Any]] = {}
     order = full.rows.sort_by([("_hoodie_partition_path", "ascending"), ("_hoodie_record_key", "ascending")])
     ordered: list[Any] = order.column("_hoodie_file_name").to_pylist()
     for name in dict.fromkeys(ordered):
         rows = full.rows.filter(pa.array([other == name for other in names]))
-        found[name] = {
+        values[name] = {
             field.name: rows.column(field.name).combine_chunks()
             for field in rows.schema
             if not pa.types.is_nested(field.type)
         }
-    return found
+    return values

@@ -1,4 +1,7 @@
-"""Storage that fails at the n-th change of a file: before it or after it, by an error or by the process's death."""
+"""Writers in trouble: storage that fails at the n-th change of a file, and another writer that is faster.
+
+A change fails before it or after it is done, by an error or by the process's death.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,15 @@ import contextlib
 import functools
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
 
 from table_format.errors import StorageError
 from table_format.storage import Storage
+from table_writer.write_job import WriteJob
 
 CHANGES = ("create", "overwrite", "move", "delete", "delete_dir", "make_dir", "open_output")
 
@@ -60,6 +67,18 @@ def dying(at: int, when: str = "before") -> Iterator[None]:
             yield
     finally:
         FaultyStorage.faults = Faults()
+
+
+def overtaken(monkeypatch: pytest.MonkeyPatch, other: Callable[[], Any]) -> None:
+    """Before the next commit of a write job another writer does something, once."""
+    plain = WriteJob._commit
+
+    def commit(self: WriteJob, *args: Any) -> None:
+        monkeypatch.setattr(WriteJob, "_commit", plain)
+        other()
+        plain(self, *args)
+
+    monkeypatch.setattr(WriteJob, "_commit", commit)
 
 
 def _wrapped(name: str):

@@ -55,7 +55,7 @@ def limited_to(pages: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def small_file_system(folder: Path, size: str) -> Iterator[Path | None]:
-    """A file system in memory; None where this process may mount none."""
+    """A file system in memory; None if this process may mount none."""
     folder.mkdir(exist_ok=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     try:

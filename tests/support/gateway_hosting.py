@@ -1,4 +1,4 @@
-"""A gateway in a thread, before an HTTP server on plain sockets that records what it gets, byte for byte."""
+"""A gateway in a thread, in front of an HTTP server on plain sockets that records its requests byte for byte."""
 
 from __future__ import annotations
 
@@ -161,10 +161,10 @@ def exchange(port: int, request: bytes, *, timeout: float = 20) -> bytes:
 
 
 def read_all(connection: socket.socket) -> bytes:
-    found = b""
+    received = b""
     while chunk := connection.recv(65_536):
-        found += chunk
-    return found
+        received += chunk
+    return received
 
 
 def post(sql: str | bytes, *lines: str, path: str = "/v1/statement") -> bytes:

@@ -20,7 +20,7 @@ def golden(name):
 
 def plain_entries(data):
     """(key, value) of the data blocks at the front of an HFile with codec GZ, read one after the other."""
-    found = []
+    entries = []
     position = 0
     while data[position : position + 8] == b"DATABLK*":
         on_disk, size = struct.unpack(">ii", data[position + 8 : position + 16])
@@ -30,7 +30,7 @@ def plain_entries(data):
             key_length, value_length, row_length = struct.unpack(">iih", content[at : at + 10])
             row = content[at + 10 : at + 10 + row_length]
             value_start = at + 8 + key_length
-            found.append((row, content[value_start : value_start + value_length]))
+            entries.append((row, content[value_start : value_start + value_length]))
             at = value_start + value_length + 1
         position += 33 + on_disk
-    return found
+    return entries

@@ -1,4 +1,4 @@
-"""Metadata tables that Apache Hudi wrote, and what Apache says of them."""
+"""Metadata tables that Apache Hudi wrote, and Apache's facts about them."""
 
 import functools
 import json
@@ -8,10 +8,10 @@ import tempfile
 
 import pyarrow as pa
 
-from table_format.metadata_table import column_stats
 from table_format.metadata_table.reader import MetadataTable
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_writer.encoding.metadata_records import STATISTICS_SCHEMA
 from tests.support.paths import GOLDEN
 
 with tarfile.open(os.path.join(GOLDEN, "metadata_tables", "facts.tar.xz")) as _tar:
@@ -21,13 +21,8 @@ with tarfile.open(os.path.join(GOLDEN, "tables", "tables.tar.xz")) as _tar:
 
 NAMES = sorted(name.removesuffix("/golden.json") for name in _FACTS if name.endswith("/golden.json"))
 SIMPLE_TYPES = {
-    "string": pa.string(),
-    "bigint": pa.int64(),
-    "int": pa.int32(),
-    "double": pa.float64(),
-    "float": pa.float32(),
-    "boolean": pa.bool_(),
-    "date": pa.date32(),
+    str(kind): kind
+    for kind in (pa.string(), pa.int64(), pa.int32(), pa.float64(), pa.float32(), pa.bool_(), pa.date32())
 }
 
 
@@ -94,7 +89,7 @@ def statistics(*rows):
         }
         for partition, file_name, column, least, greatest in rows
     ]
-    return pa.Table.from_pylist(records, schema=column_stats.STATS_SCHEMA)
+    return pa.Table.from_pylist(records, schema=STATISTICS_SCHEMA)
 
 
 def zigzag(number):

@@ -1,31 +1,50 @@
 """Timelines and listings of tables that Apache Hudi wrote, laid out in a folder as empty data files of true size."""
 
+import functools
+import io
 import json
 import os
 import tarfile
 
+import fastavro
+
 from tests.support.paths import GOLDEN
 
-
-def _archive(name):
-    with tarfile.open(os.path.join(GOLDEN, name)) as tar:
-        return {member.name: tar.extractfile(member).read() for member in tar.getmembers()}
+with tarfile.open(os.path.join(GOLDEN, "timelines.tar.xz")) as _tar:
+    FILES = {member.name: _tar.extractfile(member).read() for member in _tar.getmembers()}
 
 
-def _tables(files):
-    return sorted({name.split("/", 1)[0] for name in files})
-
-
-_OLD, _NEW = _archive("timelines.tar.xz"), _archive("timelines_2.tar.xz")
-FILES = _OLD | _NEW
-#: Copy-on-write tables of version 6.
-NAMES = _tables(_OLD)
-#: Merge-on-read tables of version 6, and tables of versions 8 and 9; the slices in their facts end with log files.
-NEW_NAMES = _tables(_NEW)
-
-
+@functools.cache
 def facts(name):
     return json.loads(FILES[f"{name}/golden.json"])
+
+
+def _is_plain(name):
+    properties = facts(name)["properties"]
+    return properties["hoodie.table.version"] == "6" and properties["hoodie.table.type"] == "COPY_ON_WRITE"
+
+
+_TABLES = sorted({name.split("/", 1)[0] for name in FILES})
+#: Copy-on-write tables of version 6.
+NAMES = [name for name in _TABLES if _is_plain(name)]
+#: Merge-on-read tables of version 6, and tables of versions 8 and 9.
+NEW_NAMES = [name for name in _TABLES if not _is_plain(name)]
+
+
+def instants(name, action):
+    """Times of one table's completed instants with an action, as Apache lists them."""
+    return [time for time, kind, state in facts(name)["timeline"] if (kind, state) == (action, "COMPLETED")]
+
+
+def taken_back(name):
+    """Times of the writes that completed rollbacks and restores of a table took back, by another Avro library."""
+    times = []
+    for ending, field in ((".rollback", "commitsRollback"), (".restore", "instantsToRollback")):
+        for path, data in timeline_files(name, ending):
+            if path.endswith(ending):
+                [record] = fastavro.reader(io.BytesIO(data))
+                times += record[field]
+    return times
 
 
 def timeline_files(name, action):

@@ -10,7 +10,7 @@ def write_history(storage, folder, instants, version=1, level=0, keep=(), conten
     """One file of (time, completion time) pairs, and a manifest that lists it beside the ones to keep.
 
     Args:
-        contents: by time, the action and the content of the completed file, where it is no deltacommit.
+        contents: by time, the action and the content of the completed file, where it is not a deltacommit.
     """
     times = [time for time, _ in instants]
     files = [(contents or {}).get(time, ("deltacommit", b"x" * 100)) for time in times]

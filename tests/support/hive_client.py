@@ -46,8 +46,8 @@ class Asking:
         self.service = HiveService(self.tables, HiveOptions.parse(keys), self.log, secret)
 
     def request(self, path: str = "trips", query: str = "q", **fields: Any) -> Any:
-        told = {"location": f"file:{self.warehouse}/{path}", "table": f"db.{path}", "timeZone": "UTC", **fields}
-        return T.ScanRequest(version=told.pop("version", 2), queryId=query, **told)
+        fields_sent = {"location": f"file:{self.warehouse}/{path}", "table": f"db.{path}", "timeZone": "UTC", **fields}
+        return T.ScanRequest(version=fields_sent.pop("version", 2), queryId=query, **fields_sent)
 
     def ask(self, method: str, request: Any, credential: Any = None) -> Any:
         parts = self.service.dispatch(frame(method, request, credential))

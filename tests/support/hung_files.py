@@ -1,4 +1,4 @@
-"""Files that whoever opens them waits for, as for those of a mount whose server is gone."""
+"""Files whose opening blocks, as on a mount whose server is down."""
 
 import fcntl
 import os

@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from table_format.actions.commit import CommitMetadata, WriteStat
-from table_format.mapping import in_threads
 from table_format.metadata_table.record_index import RecordIndex
-from table_format.metadata_table.record_index_entries import CHANGES_SCHEMA
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_writer.commit.create import create_table
 from table_writer.commit.transaction import WriteTransaction
+from table_writer.encoding.record_index_entries import CHANGES_SCHEMA
+from table_writer.execution.executor import in_threads
 from table_writer.metadata.index_deltas import DeltaFile, delta_folder, write_delta
 from table_writer.metadata.index_options import with_partitions
 from tests.support.toy_table import SCHEMA_JSON
@@ -61,11 +61,11 @@ def begin(client: TableClient, options: Mapping[str, str] = {}) -> WriteTransact
 
 def deltas(tx: WriteTransaction, layout: IndexLayout, rows: Sequence[Any], tasks: int = 2) -> list[DeltaFile]:
     """Delta files of several tasks."""
-    found = [
+    files = [
         write_delta(tx.storage, delta_folder(tx.instant), str(task), layout, table_of(rows[task::tasks]))
         for task in range(tasks)
     ]
-    return [file for file in found if file]
+    return [file for file in files if file]
 
 
 def layout_for(client: TableClient, rows: Sequence[Any], options: Mapping[str, str] = {}) -> IndexLayout:
@@ -111,14 +111,16 @@ def content(location: str) -> Content:
     by_partition = index.layout.scope == PARTITION
     entries = [index.group_entries(group) for group in range(index.layout.count)]
     rows = [row for table in entries for row in table.to_pylist()]
-    found = {(row["key"], row["partition"] if by_partition else ""): (row["partition"], row["file_id"]) for row in rows}
-    assert len(found) == len(rows), "a key stands in the index twice"
-    keys = pa.array([*sorted({key for key, _ in found}), "absent"], pa.string())
-    asked = index.get_record_locations(keys).to_pylist()
-    assert {(row["key"], row["partition"], row["file_id"]) for row in asked} == {
-        (key, *place) for (key, _), place in found.items()
+    places = {
+        (row["key"], row["partition"] if by_partition else ""): (row["partition"], row["file_id"]) for row in rows
     }
-    return found
+    assert len(places) == len(rows), "a key stands in the index twice"
+    keys = pa.array([*sorted({key for key, _ in places}), "absent"], pa.string())
+    looked_up = index.get_record_locations(keys).to_pylist()
+    assert {(row["key"], row["partition"], row["file_id"]) for row in looked_up} == {
+        (key, *place) for (key, _), place in places.items()
+    }
+    return places
 
 
 def twice_pickled(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:

@@ -119,7 +119,7 @@ def by_our_index(path: Path | str, keys: list[str], partitions: list[str] | None
     """Where our look-up finds keys."""
     index = RecordIndex.open(TableClient.open(Storage(str(path))))
     texts = None if partitions is None else pa.array(partitions, pa.string())
-    found = index.get_record_locations(pa.array(keys, pa.string()), texts).to_pylist()
-    places = {row["key"]: (row["partition"], row["file_id"]) for row in found}
-    assert len(places) == len(found), "a key has two places"
+    locations = index.get_record_locations(pa.array(keys, pa.string()), texts).to_pylist()
+    places = {row["key"]: (row["partition"], row["file_id"]) for row in locations}
+    assert len(places) == len(locations), "a key has two places"
     return places

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from table_format.metadata_table.record_index import RecordIndex
-from table_format.metadata_table.record_index_entries import CHANGES_SCHEMA
 from table_format.table.client import TableClient
 from table_writer.commit.transaction import WriteTransaction
+from table_writer.encoding.record_index_entries import CHANGES_SCHEMA
 from table_writer.metadata.index_deltas import delta_folder, write_delta
 from table_writer.record_index.key_source import KeyReader, current_sources
 from tests.support.local_writes import LocalTable
@@ -44,12 +44,12 @@ def rows(first: int, last: int, *, partitions: int = 2, x: int = 0) -> pa.Table:
 def data_places(client: TableClient) -> dict[str, set[tuple[str, str]]]:
     """Partition and file id of each record key, by what data files hold."""
     timeline = client.timeline()
-    reader, found = KeyReader(client, timeline), {}
+    reader, places = KeyReader(client, timeline), {}
     for source in current_sources(client, timeline):
         for keys in reader.batches(source):
             for key in keys.to_pylist():
-                found.setdefault(key.decode(), set()).add((source.partition, source.file_id))
-    return found
+                places.setdefault(key.decode(), set()).add((source.partition, source.file_id))
+    return places
 
 
 def index_places(client: TableClient) -> dict[str, set[tuple[str, str]]]:
@@ -58,10 +58,10 @@ def index_places(client: TableClient) -> dict[str, set[tuple[str, str]]]:
     index = RecordIndex.open(client)
     entries = [index.group_entries(group) for group in range(index.layout.count)]
     keys = pa.concat_tables(entries)["key"].combine_chunks()
-    found: dict[str, set[tuple[str, str]]] = {}
+    places: dict[str, set[tuple[str, str]]] = {}
     for row in index.get_record_locations(keys).to_pylist():
-        found.setdefault(row["key"], set()).add((row["partition"], row["file_id"]))
-    return found
+        places.setdefault(row["key"], set()).add((row["partition"], row["file_id"]))
+    return places
 
 
 def change_index(client: TableClient, *changes: tuple[str, str, str | None]) -> None:

@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_writer import executor as spark_executor
+from spark_writer import frame_rows as spark_frames
 from spark_writer.blocks import murmur3_int
-from spark_writer.executor import FrameRows, SparkExecutor
+from spark_writer.executor import SparkExecutor
+from spark_writer.frame_rows import FrameRows
 from spark_writer.worker_errors import workers_errors
-from table_format.mapping import in_threads
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_writer.commit.create import create_table
-from table_writer.execution.executor import Executor
+from table_writer.execution.executor import Executor, in_threads
 from table_writer.execution.local import LocalExecutor
 from table_writer.execution.progress import WriteProgress
 from table_writer.plan import option_registry
@@ -29,11 +29,12 @@ from table_writer.summary import WriteSummary
 from table_writer.writer import TableWriter
 
 TASKS = 3
+JOINED_TASKS = 2
 _QUIET = {option_registry.PROGRESS.key: "false", option_registry.PARALLELISM.key: str(TASKS)}
 
 
 class LocalFrame:
-    """As much of a DataFrame as write jobs ask for: batches by partition, one a task.
+    """As much of a DataFrame as write jobs ask for: batches by partition, one per task.
 
     A shuffle gives blocks in another order than they came, as that of Spark does, which mixes what several tasks send.
     """
@@ -77,7 +78,8 @@ class LocalFrame:
         made = [[batch.select(list(names)) for batch in batches] for batches in self._partitions]
         return LocalFrame(made, self._arrow)
 
-    def repartition(self, count: int, column: str) -> LocalFrame:
+    def repartition(self, by: int | str, column: str = "slot") -> LocalFrame:
+        count = by if isinstance(by, int) else JOINED_TASKS
         made: list[list[pa.RecordBatch]] = [[] for _ in range(count)]
         for batches in self._partitions:
             for batch in batches:
@@ -134,7 +136,7 @@ class _Patch:
     def __enter__(self) -> None:
         with self._lock:
             if self._users == 0:
-                self._patch = mock.patch.object(spark_executor, "TaskContext", _Tasks)
+                self._patch = mock.patch.object(spark_frames, "TaskContext", _Tasks)
                 self._patch.start()
             self._users += 1
 
@@ -164,6 +166,10 @@ class FrameExecutor(SparkExecutor):
     def progress(self, mode: str) -> Any:
         return WriteProgress(mode)
 
+    def _tasks_by_size(self, slots: int) -> int | None:
+        """Each task has several slots, as those of a session with adaptive execution may."""
+        return JOINED_TASKS if slots > JOINED_TASKS else None
+
 
 class FileExecutor(LocalExecutor):
     """A local executor without memory: all rows wait in files, and slots of more than a few rows come in ranges."""
@@ -184,16 +190,16 @@ EXECUTORS: Mapping[str, Callable[[], Executor]] = {
 
 
 class LocalTable:
-    """A table that is written without Spark."""
+    """A table written by one of `EXECUTORS`, or by the executor given, such as that of a Spark session."""
 
-    def __init__(self, client: TableClient, options: Mapping[str, Any], executor: str = "threads") -> None:
+    def __init__(self, client: TableClient, options: Mapping[str, Any], executor: str | Executor = "threads") -> None:
         self.client = client
-        self.executor = EXECUTORS[executor]()
+        self.executor = EXECUTORS[executor]() if isinstance(executor, str) else executor
         self.options = WriteOptions.of({**options, **_QUIET})
 
     @classmethod
     def create(
-        cls, path: str, schema: pa.Schema | None, options: Mapping[str, Any], executor: str = "threads"
+        cls, path: str, schema: pa.Schema | None, options: Mapping[str, Any], executor: str | Executor = "threads"
     ) -> LocalTable:
         properties = new_table_properties(WriteOptions.of(options), schema)
         client = create_table(Storage(path), properties, dict(WriteOptions.of(options).texts))
@@ -210,4 +216,6 @@ class LocalTable:
         source: Any = rows
         if rows is not None and isinstance(self.executor, FrameExecutor):
             source = FrameRows(LocalFrame.of(rows))  # type: ignore[arg-type]
+        elif rows is not None and isinstance(self.executor, SparkExecutor):
+            source = FrameRows(self.executor._session.createDataFrame(rows))
         return writer.write(operation, source, partitions=partitions)

@@ -1,4 +1,4 @@
-"""Tables that Apache Hudi keeps alive for many writes with short archives, and what they hold after each write."""
+"""Tables that Apache Hudi writes many times with early archiving, and what they hold after each write."""
 
 import json
 import random
@@ -239,11 +239,11 @@ class Life:
 
 def _files(path: Path) -> list[str]:
     """The files that the newest state is made of."""
-    found = []
+    paths = []
     for row in Table.open(str(path)).snapshot().files.to_pylist():
         logs = [f"{row['partition']}/{log['file_name']}" for log in row["logs"]]
-        found += [*([row["path"]] if row["path"] else []), *logs]
-    return sorted(found)
+        paths += [*([row["path"]] if row["path"] else []), *logs]
+    return sorted(paths)
 
 
 def make(apache: ApacheHudi, name: str, path: Path, options: Mapping[str, str] | None = None) -> Life:

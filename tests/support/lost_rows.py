@@ -1,4 +1,4 @@
-"""What it means that a plan loses no row."""
+"""Checks that a plan loses no row."""
 
 from __future__ import annotations
 

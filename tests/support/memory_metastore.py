@@ -76,7 +76,7 @@ class MemoryMetastore:
         key = (table.schema, table.name)
         before = self.held.get(key)
         if before is not None and _is_refused(before, table):
-            with self._step():  # as a Hive Metastore must have it: dropped, and made anew
+            with self._step():  # as a Hive Metastore must have it: dropped, and recreated
                 del self.held[key]
                 self.parts.pop(key, None)
         with self._step():

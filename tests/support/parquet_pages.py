@@ -33,7 +33,7 @@ class PageReport:
 
 
 def check_pages(data: bytes) -> PageReport:
-    """Look at all of a file; an AssertionError says what is wrong."""
+    """Look at all of a file; raises AssertionError with what is wrong."""
     assert data[:4] == data[-4:] == b"PAR1", "magic"
     size = int.from_bytes(data[-8:-4], "little")
     start = len(data) - 8 - size

@@ -3,15 +3,15 @@
 import pyarrow as pa
 
 from table_format.actions.commit import WriteStat
-from table_format.base_file.writer import write_base_file
 from table_format.codecs.avro_schema import schema_text
 from table_format.config.properties import ensure_partition_metadata
 from table_format.keys.key_generator import from_table_config
-from table_format.meta_columns import add_meta_columns
 from table_format.slices.file_names import BaseFileName, new_bucket_file_id
 from table_format.storage import Storage
 from table_writer.commit.create import create_table
 from table_writer.commit.transaction import WriteTransaction
+from table_writer.encoding.base_file import write_base_file
+from table_writer.encoding.meta_columns import add_meta_columns
 from table_writer.metadata.column_statistics import collect_statistics, concat_statistics, indexable_columns
 from table_writer.timeline.markers import create_marker
 
@@ -76,7 +76,7 @@ def make_flights(path):
 
 
 def _write(client, operation, rows, known, only=None):
-    """One commit of whole file groups; `only` names the partition and carrier whose groups are written anew."""
+    """One commit of whole file groups; `only` names the partition and carrier whose groups are rewritten."""
     generator = from_table_config(client.config)
     keys, paths = generator.record_keys(rows), generator.partition_paths(rows).to_pylist()
     buckets = generator.bucket_ids(rows, BUCKETS, ("carrier", "flight"), keys).tolist()

@@ -47,11 +47,11 @@ def keys(port: int, table: str) -> list[int]:
     try:
         name, first = T.TrinoThriftSchemaTableName("default", table), T.TrinoThriftNullableToken(None)
         columns, every = T.TrinoThriftNullableColumnSet({"k"}), T.TrinoThriftTupleDomain({})
-        found = []
+        numbers = []
         for split in client.trinoGetSplits(name, columns, every, 100, first).splits:
             page = client.trinoGetRows(split.splitId, ["k"], 1 << 20, first)
-            found += page.columnBlocks[0].bigintData.longs
-        return sorted(found)
+            numbers += page.columnBlocks[0].bigintData.longs
+        return sorted(numbers)
     finally:
         client.close()
 

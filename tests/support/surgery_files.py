@@ -1,4 +1,4 @@
-"""Slots written twice, by row-group surgery and as a whole, to compare what comes of it."""
+"""Slots written twice, by row-group surgery and as a whole, to compare the results."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ import pyarrow.parquet as pq
 
 from table_format.base_file.footer import footer
 from table_format.base_file.reader import read_base_file
-from table_format.base_file.writer import BaseFileOptions
 from table_format.codecs.avro_schema import schema_text
-from table_format.meta_columns import META_FIELDS, PARTITION_PATH, RECORD_KEY, constant
+from table_format.meta_columns import META_FIELDS, PARTITION_PATH, RECORD_KEY
 from table_format.schema.evolution import storage_schema
 from table_format.storage import Storage
+from table_writer.encoding.base_file import BaseFileOptions
+from table_writer.encoding.meta_columns import constant
 from table_writer.files.file_change import WrittenFile
 from table_writer.metadata.column_statistics import indexable_columns
-from table_writer.plan.plan import BUCKET_COLUMN, CURRENT_SCHEMA, FilePlan, TaskIdentity
+from table_writer.plan.plan import BUCKET_COLUMN, CURRENT_SCHEMA, FilePlan, ListedFiles, TaskIdentity
 from table_writer.slots.slot import groups_of_rows, write_groups
 
 ALWAYS = {"hoodie.catalog.write.surgery": "always"}
@@ -81,7 +82,7 @@ class Slot:
             instant=f"2026112200000{self.steps:04d}",
             schema=schema,
             footer_schema=schema_text(schema, "t", meta_fields=True),
-            current=self.current,
+            current=ListedFiles(self.current),
             unique=True,
             indexed=tuple(indexable_columns(schema)),
             file_options={**options},
@@ -125,16 +126,16 @@ class Slot:
 
     def group_rows(self) -> list[int]:
         """Rows of each row group."""
-        found = self.parquet()
-        return [found.row_group(number).num_rows for number in range(found.num_row_groups)]
+        file = self.parquet()
+        return [file.row_group(number).num_rows for number in range(file.num_row_groups)]
 
     def chunks(self) -> dict[tuple[int, str], bytes]:
         """The bytes of the pages of each column chunk, by row group and path."""
-        found, data = self.parquet(), (self.folder / self.path).read_bytes()
+        file, data = self.parquet(), (self.folder / self.path).read_bytes()
         chunks = {}
-        for number in range(found.num_row_groups):
-            for index in range(found.num_columns):
-                chunk = found.row_group(number).column(index)
+        for number in range(file.num_row_groups):
+            for index in range(file.num_columns):
+                chunk = file.row_group(number).column(index)
                 start = chunk.dictionary_page_offset or chunk.data_page_offset
                 chunks[number, chunk.path_in_schema] = data[start : start + chunk.total_compressed_size]
         return chunks
@@ -142,31 +143,31 @@ class Slot:
 
 def differences(left: tuple[Slot, WrittenFile], right: tuple[Slot, WrittenFile], *, schemas: bool = True) -> list[str]:
     """In what two versions of a file differ, but for bytes and row groups, and where told so their schemas."""
-    found = []
+    different = []
     (one, made), (other, whole) = left, right
     if one.rows() != other.rows():
-        found.append(f"rows {one.rows()} and {other.rows()}")
+        different.append(f"rows {one.rows()} and {other.rows()}")
     names = ("num_writes", "num_deletes", "num_update_writes", "num_inserts", "file_id", "prev_commit", "path")
     of_stat = [(name, getattr(made.stat, name), getattr(whole.stat, name)) for name in names]
-    found += [f"{name} {mine} and {theirs}" for name, mine, theirs in of_stat if mine != theirs]
+    different += [f"{name} {ours} and {theirs}" for name, ours, theirs in of_stat if ours != theirs]
     if (made.statistics is None) != (whole.statistics is None):
-        found.append("one of them has statistics")
+        different.append("one of them has statistics")
     elif made.statistics is not None and whole.statistics is not None:
-        kept = [name for name in made.statistics.column_names if "size" not in name]
-        pairs = zip(*(t.select(kept).to_pylist() for t in (made.statistics, whole.statistics)), strict=True)
-        found += [f"statistics {mine} and {theirs}" for mine, theirs in pairs if mine != theirs]
-    mine, theirs = footer(one.storage, one.path), footer(other.storage, other.path)
-    if (mine.min_key, mine.max_key) != (theirs.min_key, theirs.max_key):
-        found.append(f"keys {mine.min_key, mine.max_key} and {theirs.min_key, theirs.max_key}")
+        compared = [name for name in made.statistics.column_names if "size" not in name]
+        pairs = zip(*(t.select(compared).to_pylist() for t in (made.statistics, whole.statistics)), strict=True)
+        different += [f"statistics {ours} and {theirs}" for ours, theirs in pairs if ours != theirs]
+    ours, theirs = footer(one.storage, one.path), footer(other.storage, other.path)
+    if (ours.min_key, ours.max_key) != (theirs.min_key, theirs.max_key):
+        different.append(f"keys {ours.min_key, ours.max_key} and {theirs.min_key, theirs.max_key}")
     keys = read_base_file(one.storage, one.path, [RECORD_KEY])[RECORD_KEY].combine_chunks()
-    if mine.bloom is None or (len(keys) and not mine.bloom.may_contain(keys).all()):
-        found.append("the bloom filter lacks keys")
+    if ours.bloom is None or (len(keys) and not ours.bloom.may_contain(keys).all()):
+        different.append("the bloom filter lacks keys")
     same_texts = {name: text for name, text in theirs.key_values.items() if not _of_keys(name)}
-    if schemas and same_texts != {name: text for name, text in mine.key_values.items() if not _of_keys(name)}:
-        found.append(f"footer texts {mine.key_values.keys()} and {theirs.key_values.keys()}")
-    if schemas and mine.schema != theirs.schema:
-        found.append(f"schema {mine.schema} and {theirs.schema}")
-    return found
+    if schemas and same_texts != {name: text for name, text in ours.key_values.items() if not _of_keys(name)}:
+        different.append(f"footer texts {ours.key_values.keys()} and {theirs.key_values.keys()}")
+    if schemas and ours.schema != theirs.schema:
+        different.append(f"schema {ours.schema} and {theirs.schema}")
+    return different
 
 
 def _of_keys(name: str) -> bool:

@@ -108,7 +108,7 @@ class History:
             self.write(what, of)
 
     def meddle(self, what: str, of: Any) -> None:
-        """What somebody does to the entry."""
+        """Outside changes to the entry."""
         entry = self.store.table(self.database, "t")
         if entry is None:
             return

@@ -144,10 +144,10 @@ def partition_column(kind: str, rows: int, chance: random.Random) -> pa.Array[An
 
 def python_values(column: Any) -> list[Any]:
     """The distinct values of a column that Python has, without nulls."""
-    found = []
+    values = []
     for value in column.unique():
         try:
-            found.append(value.as_py())
+            values.append(value.as_py())
         except (ValueError, OverflowError):
             continue
-    return [value for value in found if value is not None]
+    return [value for value in values if value is not None]

@@ -15,7 +15,7 @@ from tests.support.local_writes import LocalTable
 
 @dataclass(frozen=True)
 class Layout:
-    """How a table lies in the warehouse."""
+    """Layout of a table in the warehouse."""
 
     key: str
     hashed: str

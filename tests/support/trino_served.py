@@ -1,4 +1,4 @@
-"""What Trino should get of a table, computed value by value; and what it gets, page by page."""
+"""What Trino should receive of a table, computed value by value, and what it receives, page by page."""
 
 import base64
 import datetime as dt
@@ -51,10 +51,10 @@ def pages(
     """Row count and column values of each page."""
     position: int | None = 0
     while position is not None:
-        told = server.page(split, columns, max_bytes, position, lambda after: after.to_bytes(8, "big"))
-        parts = told.parts
+        answer = server.page(split, columns, max_bytes, position, lambda after: after.to_bytes(8, "big"))
+        parts = answer.parts
         page = decoded(parts, "TrinoThriftPageResult")
-        assert (page.rowCount, page.nextToken is None) == (told.rows, told.is_last)
+        assert (page.rowCount, page.nextToken is None) == (answer.rows, answer.is_last)
         assert page.rowCount <= 1 or sum(map(len, parts)) <= max_bytes
         values = [block_values(block) for block in page.columnBlocks]
         assert all(len(column) == page.rowCount for column in values)

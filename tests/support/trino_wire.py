@@ -49,7 +49,7 @@ def block_field(block: Any) -> str:
 
 
 def block_values(block: Any) -> list[Any]:
-    """What Trino reads: values, None where null."""
+    """What Trino reads: values, None if null."""
     field = block_field(block)
     data = getattr(block, field)
     if field in FIELDS:

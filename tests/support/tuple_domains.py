@@ -57,8 +57,8 @@ def point(kind: str, value: Any) -> SimpleNamespace:
     return SimpleNamespace(low=end, high=end)
 
 
-def ranges(*found: SimpleNamespace, null: bool = False) -> SimpleNamespace:
-    return _domain(null, rangeValueSet=SimpleNamespace(ranges=list(found)))
+def ranges(*members: SimpleNamespace, null: bool = False) -> SimpleNamespace:
+    return _domain(null, rangeValueSet=SimpleNamespace(ranges=list(members)))
 
 
 def without(kind: str, values: Sequence[Any], *, null: bool = False) -> SimpleNamespace:

@@ -1,4 +1,4 @@
-"""What an edit of a Parquet file comes to when all of it is read and written again, to compare surgery with."""
+"""An edit of a Parquet file by reading and rewriting all of it, to compare surgery with."""
 
 import math
 import os
@@ -6,8 +6,8 @@ import os
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from table_format.base_file.writer import BaseFileOptions
 from table_format.storage import Storage
+from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.metadata.column_statistics import ColumnValues, collect_statistics, indexable_columns, statistics_of
 from table_writer.surgery.merge_file import spliced_statistics
 from table_writer.surgery.splice import FileEdit, NewColumns, splice
@@ -61,8 +61,8 @@ def check_splice(folder: str, edit: FileEdit, options: BaseFileOptions | None = 
     file = pq.ParquetFile(target, page_checksum_verification=True)
     assert file.num_row_groups == len(expected)
     for ordinal, rows in enumerate(expected):
-        found = file.read_row_group(ordinal)
-        assert same_rows(found, rows), (ordinal, found.to_pylist()[:5], rows.to_pylist()[:5])
+        group = file.read_row_group(ordinal)
+        assert same_rows(group, rows), (ordinal, group.to_pylist()[:5], rows.to_pylist()[:5])
     check_statistics(storage, "new.parquet", result.metadata)
     return result
 
@@ -72,9 +72,9 @@ def check_statistics(storage: Storage, name: str, metadata: pq.FileMetaData) -> 
     rows = pq.ParquetFile(storage.full_path(name), coerce_int96_timestamp_unit="us").read().replace_schema_metadata()
     indexed = indexable_columns(rows.schema, {"hoodie.populate.meta.fields": "false"})
     indexed += [column for column in rows.column_names if column.startswith("_hoodie_")]
-    found = spliced_statistics(storage, name, metadata, rows.schema, indexed, file_name=name, partition="p")
-    assert found.to_pylist() == statistics_by_values(rows, name, "p", indexed, metadata).to_pylist()
-    assert found.to_pylist() == collect_statistics(rows, name, "p", indexed, metadata).to_pylist()
+    statistics = spliced_statistics(storage, name, metadata, rows.schema, indexed, file_name=name, partition="p")
+    assert statistics.to_pylist() == statistics_by_values(rows, name, "p", indexed, metadata).to_pylist()
+    assert statistics.to_pylist() == collect_statistics(rows, name, "p", indexed, metadata).to_pylist()
 
 
 def statistics_by_values(

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from table_format.codecs.avro_schema import avro_to_arrow
-from table_format.hfile.writer import write_hfile
 from table_format.instant import Instant, State
 from table_format.log import deletes
-from table_format.log.blocks import BlockType, HeaderKey, write_hfile_block, write_log_block
+from table_format.log.blocks import BlockType, HeaderKey
 from table_format.merge.file_slice import read_file_slice
 from table_format.storage import Storage
 from table_format.timeline.timeline import Timeline
+from table_writer.encoding.hfile import write_hfile
+from table_writer.encoding.log_blocks import write_hfile_block, write_log_block
 
 
 def _optional(name, kind):
@@ -76,7 +77,7 @@ def ordered_deletes(instant, keys, wrapper, value):
     ordering = (f"org.apache.hudi.avro.model.{wrapper}Wrapper", {"value": value})
     listed = [{"recordKey": key, "partitionPath": "", "orderingVal": ordering} for key in keys]
     out = io.BytesIO()
-    fastavro.schemaless_writer(out, deletes._SCHEMA, {"deleteRecordList": listed})
+    fastavro.schemaless_writer(out, deletes.SCHEMA, {"deleteRecordList": listed})
     content = (3).to_bytes(4, "big") + len(out.getvalue()).to_bytes(4, "big") + out.getvalue()
     return write_log_block(BlockType.DELETE, {0: instant, 2: "{}"}, content)
 

@@ -1,4 +1,4 @@
-"""Tables that Apache Hudi wrote, unpacked once a session."""
+"""Tables that Apache Hudi wrote, unpacked once per session."""
 
 import json
 import re

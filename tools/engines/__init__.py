@@ -1,1 +1,1 @@
-"""Real engines as local processes: fetched from the package registries, started, asked, stopped."""
+"""Real engines as local processes: fetched from the package registries, started, queried, stopped."""

@@ -137,7 +137,7 @@ def _address(artifact: Artifact) -> str:
 
 
 def unpacked(archive: Artifact, wanted: Callable[[str], bool], *, label: str) -> Path:
-    """Folder with the chosen members of a tar archive, unpacked when first asked for.
+    """Folder with the chosen members of a tar archive, unpacked on first use.
 
     Args:
         archive: A `tar.gz` whose members all lie in one folder.

@@ -1,4 +1,4 @@
-"""A server in a process of its own, ended when this process ends."""
+"""A server as a child process, ended when this process ends."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def warehouse(scale: str) -> Path:
 
 
 def serving(folder: Path, status: int, *arguments: str) -> ServerProcess:
-    """One of our commands that serve, once it says that it is ready.
+    """One of our commands that serve, once it reports that it is ready.
 
     Args:
         folder: For its log; the last part names it.

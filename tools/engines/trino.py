@@ -20,7 +20,7 @@ START_SECONDS = 240.0
 
 
 def installation() -> Path:
-    """Folder of the server with the plugins used here, fetched when first asked for.
+    """Folder of the server with the plugins used here, fetched on first use.
 
     Raises:
         EngineMissingError: It cannot be fetched.

@@ -6,6 +6,7 @@ Usage: `python session.py HUDI_VERSION CLASS_PATH [METASTORE_URI]`. Each line on
 
 import contextlib
 import decimal
+import functools
 import json
 import os
 import shutil
@@ -17,7 +18,9 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 
 import hbase_files
 import tagging
+import timelines
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
 
 VERSION, CLASS_PATH, *METASTORE = sys.argv[1:4]
 # A 1.x release upgrades a version 6 table on its first write unless it is told not to.
@@ -72,6 +75,15 @@ def read(path: str, out: str, where: str | None = None, options: dict | None = N
     return {"columns": frame.columns}
 
 
+def read_each(path: str, out: str, filters: list[str]) -> dict:
+    """The rows of each filter, in one job: column `filter` has the number of the filter."""
+    frame = load(path, SKIPPING)
+    frames = [frame.where(where).withColumn("filter", lit(number)) for number, where in enumerate(filters)]
+    shutil.rmtree(out, ignore_errors=True)
+    functools.reduce(DataFrame.union, frames).coalesce(1).write.parquet(out)
+    return {}
+
+
 def write(path: str, data: str | None, options: dict, mode: str = "append") -> dict:
     extra = STAY_ON_SIX if VERSION.startswith("1.") and "hoodie.write.table.version" not in options else {}
     frame = spark.read.parquet(data) if data else spark.createDataFrame([], load(path, {}).schema)
@@ -89,7 +101,7 @@ def write(path: str, data: str | None, options: dict, mode: str = "append") -> d
 
 
 def planned_files(path: str, filters: list, options: dict | None = None) -> dict:
-    """The data files that the release's own data skipping keeps for each filter; None where it cannot parse one."""
+    """The data files that the release's own data skipping keeps for each filter; None if it cannot parse one."""
     frame = load(path, {**SKIPPING, **(options or {})})
     return {"files": [_planned(frame, where) for where in filters]}
 
@@ -122,16 +134,16 @@ def _files_of_plan(frame: DataFrame) -> list | None:
 
 def plan_seconds(path: str, where: str, repeats: int) -> dict:
     """How long this release plans a query: in a table that it just opened, then again with the index in memory."""
-    cold, warm, kept = [], [], 0
+    cold, warm, files = [], [], 0
     for _ in range(repeats):
         started = time.perf_counter()
         frame = load(path, SKIPPING)
-        kept = len(_planned(frame, where) or [])
+        files = len(_planned(frame, where) or [])
         cold.append(time.perf_counter() - started)
         started = time.perf_counter()
         _planned(frame, where)
         warm.append(time.perf_counter() - started)
-    return {"cold": cold, "warm": warm, "kept": kept}
+    return {"cold": cold, "warm": warm, "kept": files}
 
 
 def tag_seconds(path: str, data: str, options: dict, repeats: int) -> dict:
@@ -143,6 +155,12 @@ def tag_seconds(path: str, data: str, options: dict, repeats: int) -> dict:
 def write_hfile(path: str, entries: list, block_size: int, index_size: int | None, codec: str) -> dict:
     """An HFile by HBase's own writer; 0.15.0 only."""
     return {"levels": hbase_files.write_hfile(spark, path, entries, block_size, index_size, codec)}
+
+
+def configure(key: str, value: str) -> dict:
+    """Set a property of Hadoop's configuration, by which files are written."""
+    spark.sparkContext._jsc.hadoopConfiguration().set(key, value)
+    return {}
 
 
 def sql(text: str) -> dict:
@@ -199,13 +217,15 @@ def column_stats(path: str, columns: list[str], entries: list[list[str]]) -> dic
         pairs.add(jvm.org.apache.hudi.common.util.collection.Pair.of(partition, file_name))
     answer: dict = {}
     for column in columns:
-        found = reader.getColumnStats(pairs, column)
-        for stats in found.values():
+        statistics = reader.getColumnStats(pairs, column)
+        for stats in statistics.values():
             answer.setdefault(column, {})[str(stats.getFileName())] = {
                 "min": _plain(stats.getMinValue()),
                 "max": _plain(stats.getMaxValue()),
                 "null_count": stats.getNullCount(),
                 "value_count": stats.getValueCount(),
+                "total_size": stats.getTotalSize(),
+                "total_uncompressed_size": stats.getTotalUncompressedSize(),
                 "deleted": stats.getIsDeleted(),
             }
     return {"stats": answer}
@@ -218,14 +238,19 @@ def record_index(path: str, keys: list[str]) -> dict:
     for key in keys:
         wanted.add(key)
     if VERSION.startswith("0."):
-        found = reader.readRecordIndex(wanted)
-        pairs = [(key, found[key]) for key in found]
+        locations = reader.readRecordIndex(wanted)
+        pairs = [(key, locations[key]) for key in locations]
     else:
         data = jvm.org.apache.hudi.common.data.HoodieListData.eager(wanted)
         answers = reader.readRecordIndexLocationsWithKeys(data).collectAsList()
         pairs = [(answer.getKey(), answer.getValue()) for answer in answers]
     places = {str(key): [at.getPartitionPath(), at.getFileId(), at.getInstantTime()] for key, at in pairs}
     return {"places": places}
+
+
+def timeline(path: str, partitions: list[str]) -> dict:
+    """The properties, instants and latest file slices of a table."""
+    return timelines.timeline(spark, path, partitions)
 
 
 def _plain(wrapper) -> object:
@@ -252,17 +277,20 @@ COMMANDS = {
     f.__name__: f
     for f in (
         read,
+        read_each,
         write,
         planned_files,
         plan_seconds,
         tag_seconds,
         write_hfile,
+        configure,
         sql,
         query,
         validate_files,
         files,
         column_stats,
         record_index,
+        timeline,
     )
 }
 

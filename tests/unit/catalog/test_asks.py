@@ -1,4 +1,4 @@
-"""Ways in which readers of Hudi tables lost rows or read what is gone, each on a table made for it.
+"""Ways in which readers of Hudi tables lost rows or returned deleted ones, each on a table made for it.
 
 The issues are those of Apache Hudi; tests on tables that Apache wrote are in `test_known_losses`.
 """
@@ -79,7 +79,7 @@ def damage(path: str, column: str, change: Callable[[dict[str, Any], Any], dict[
 @pytest.mark.parametrize("how", ["no row of statistics", "no null count", "no bounds, no null count"])
 @pytest.mark.slow
 def test_1_null_where_the_null_count_is_unknown(make: Made, condition: str, how: str) -> None:
-    # H#19645: IS NULL dropped the files of before a column was added
+    # H#19645: IS NULL dropped the files older than a column
     written = make()
     written.write("bulk_insert", rows(0, 20))
     written.write("upsert", rows(20, 4, s=pa.array(["a", "b", None, "c"])))

@@ -1,4 +1,4 @@
-"""Tables whose files leave the partition columns out: paths tell them, or the column is refused."""
+"""Tables whose files lack the partition columns: paths give their values, or the column is refused."""
 
 from collections import Counter
 from collections.abc import Callable

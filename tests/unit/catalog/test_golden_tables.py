@@ -1,4 +1,4 @@
-"""Every golden table reads to what Apache Hudi reads, with its metadata table and without."""
+"""Every golden table reads as Apache Hudi reads it, with its metadata table and without."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What `import hudi_catalog` gives, and what it imports for that."""
+"""The names of `hudi_catalog`, and what importing them loads."""
 
 import subprocess
 import sys
@@ -47,7 +47,7 @@ def test_another_package_called_catalog(tmp_path: Path, place: str) -> None:
         assert python(code, tmp_path) == ""
         return
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert "ImportError: hudi_catalog needs its own package 'catalog', but Python takes" in done.stderr
+    assert "ImportError: hudi_catalog needs its own package 'catalog', but Python imports" in done.stderr
     assert str(tmp_path / "catalog") in done.stderr
     assert "rename that file or folder" in done.stderr
 

@@ -41,7 +41,7 @@ def test_from_nothing_to_a_verified_index(table: LocalTable) -> None:
     assert (shown["file_groups"], shown["entries_in_base_files"], shown["log_files"]) == (2, 20, 2)
     assert shown["base_bytes"] > shown["log_bytes"] > 0
     assert "20 entries" in run("show", path)
-    assert "the index says what the data says" in run("verify", path)
+    assert "the index agrees with the data" in run("verify", path)
     assert json.loads(run("verify", path, "--sample", "0.5", "--json"))["slices"] == 2
 
 
@@ -54,7 +54,7 @@ def test_faults_and_their_repair(table: LocalTable) -> None:
     assert "extra    zzz" in text
     found = json.loads(run("verify", path, "--json", code=1))
     assert (found["is_right"], found["counts"]["missing"], found["counts"]["extra"]) == (False, 1, 1)
-    assert "mended by the commit" in run("verify", path, "--repair")
+    assert "repaired by the commit" in run("verify", path, "--repair")
     assert json.loads(run("verify", path, "--json"))["is_right"] is True
 
 

@@ -1,4 +1,4 @@
-"""The commands that run services, as processes of their own: start, status, log, stop."""
+"""The commands that run services, as separate processes: start, status, log, stop."""
 
 import importlib.util
 import json

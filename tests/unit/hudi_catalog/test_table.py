@@ -200,6 +200,21 @@ def test_numbers_of_python_do_not_widen_the_table(tmp_path: Path) -> None:
     assert content_of(table)[0] == (1, 5)
 
 
+@pytest.mark.parametrize("index", ["BUCKET", "RECORD_INDEX"])
+def test_columns_of_nulls_have_the_type_of_the_table_or_wait(tmp_path: Path, index: str, caplog) -> None:
+    table = hudi_catalog.create_table(tmp_path / "t", "id int, v string, tags array<int>", record_key="id", index=index)
+    table.upsert([{"id": 1, "v": None, "tags": []}])
+    table.upsert([{"id": 2, "v": None, "note": None}])
+    assert "have no type: note left out" in caplog.text
+    assert table.columns.names == ["id", "v", "tags"]
+    table.upsert([{"id": 3, "note": "first"}])
+    rows = table.scan(columns=["id", "v", "note"]).to_arrow().sort_by("id").to_pylist()
+    assert rows == [{"id": n, "v": None, "note": "first" if n == 3 else None} for n in (1, 2, 3)]
+    untyped = hudi_catalog.create_table(tmp_path / "untyped", record_key="id", index=index)
+    with pytest.raises(SchemaError, match="'note' has no type"):
+        untyped.upsert([{"id": 1, "note": None}])
+
+
 def test_no_rows_at_all(table: hudi_catalog.Table) -> None:
     for nothing in (
         [],

@@ -1,4 +1,4 @@
-"""`hudi-catalog create | write | delete`, and the quickstart of README as it stands."""
+"""`hudi-catalog create | write | delete`, and README's quickstart, unchanged."""
 
 import io
 import json
@@ -15,8 +15,9 @@ import pytest
 from typer.testing import CliRunner
 
 import hudi_catalog
+from hudi_catalog.cli import write_commands
 from hudi_catalog.cli.main import app
-from table_format.errors import HudiError, OptionError, SchemaError, TableNotFoundError
+from table_format.errors import HudiError, OptionError, SchemaError, TableExistsError, TableNotFoundError
 
 README = Path(__file__).parents[3] / "README.md"
 TEAS = "id,name,price,since\n1,Assam,4.20,2026-01-31\n2,Sencha,6.90,\n"
@@ -58,6 +59,25 @@ def test_a_table_comes_with_its_first_rows() -> None:
         ("Gyokuro", 9.0),
         ("Oolong", None),
     ]
+
+
+def test_the_first_write_brings_columns() -> None:
+    assert "no columns yet" in run("create", "shop/teas", "--key", "id")
+    assert summary("create", "shop/cups", "--key", "id")["schema"] == []
+    run("write", "shop/teas", "teas.csv")
+    assert [tea["name"] for tea in content("shop/teas")] == ["Assam", "Sencha"]
+
+
+def test_another_process_makes_the_table_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    run("create", "shop/teas", "--key", "id", "--schema", "id int, name string, price float, since date")
+    real, calls = write_commands._open_if_there, iter([None])
+    monkeypatch.setattr(write_commands, "_open_if_there", lambda *arguments: next(calls, real(*arguments)))
+    assert summary("write", "shop/teas", "--key", "id", "teas.csv")["created"] is False
+    assert hudi_catalog.open_table("shop/teas").columns.field("id").type == pa.int32()
+    Path("shop/other").mkdir()
+    Path("shop/other/notes.txt").touch()
+    with pytest.raises(TableExistsError, match="other"):
+        run("write", "shop/other", "--key", "id", "teas.csv")
 
 
 def test_create_and_every_operation() -> None:
@@ -115,7 +135,7 @@ def test_flags_are_compared_with_the_table() -> None:
 
 
 def test_what_is_wrong_is_said() -> None:
-    with pytest.raises(TableNotFoundError, match="t: there is no Hudi table; give --key COLUMN to make one"):
+    with pytest.raises(TableNotFoundError, match="t: there is no Hudi table; give --key COLUMN to create one"):
         run("write", "t", "teas.csv")
     with pytest.raises(SchemaError, match=r"names 'idd'.*did you mean id"):
         run("write", "t", "--key", "idd", "--buckets", "1", "teas.csv")

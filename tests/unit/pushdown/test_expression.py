@@ -56,7 +56,7 @@ def test_builder_refuses_what_it_cannot_mean():
         col("a").is_in("abc")
     with pytest.raises(ExpressionError, match="escape"):
         col("a").like("x", escape="!!")
-    with pytest.raises(ExpressionError, match="must stand before"):
+    with pytest.raises(ExpressionError, match="must be followed by"):
         col("a").like("x\\")
     with pytest.raises(ValueError, match="takes 1 value"):
         Predicate(Op.EQ, "a", ())

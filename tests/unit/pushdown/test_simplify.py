@@ -1,9 +1,8 @@
-import time
-
 import pyarrow as pa
 import pytest
 
 from pushdown import And, Constant, Not, Op, Predicate, Unknown, bind, col, matches, parse_sql, simplify
+from tests.support.work import function_calls
 
 SCHEMA = pa.schema({"a": pa.int32(), "b": pa.bool_(), "s": pa.string(), "d": pa.float64(), "dec": pa.decimal128(30, 2)})
 
@@ -67,14 +66,12 @@ def test_unbound_filters_keep_their_literals():
 
 
 def test_many_and_deep():
-    start = time.process_time()
     chain = bind(parse_sql(" OR ".join(f"a = {i} OR NOT (a <> {i + 1})" for i in range(2500))), SCHEMA)
     assert len(simplify(chain).values) == 2501
     tree = bind(col("a") > 0, SCHEMA)
     for i in range(5000):
         tree = ~(bind(col("a") > i, SCHEMA) | tree) if i % 2 else bind(col("s") < str(i), SCHEMA) & tree
-    simplify(tree)
-    assert time.process_time() - start < 4
+    assert function_calls(simplify, chain) + function_calls(simplify, tree) < 10_000_000
 
 
 @pytest.mark.parametrize(

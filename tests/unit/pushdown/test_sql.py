@@ -1,7 +1,6 @@
 # ruff: noqa: DTZ001 - clock times without a zone are what is tested
 import datetime as dt
 import re
-import time
 from decimal import Decimal
 
 import pyarrow as pa
@@ -9,6 +8,7 @@ import pytest
 
 from pushdown import Constant, ExpressionError, FilterSyntaxError, Not, Op, Predicate, Unknown, parse_sql
 from pushdown.spark_types import Typed
+from tests.support.work import function_calls
 
 UTC = dt.UTC
 
@@ -218,7 +218,7 @@ def test_text_that_is_no_condition_is_refused(text):
         ("a = 1 AND b >", "trino", r"something is missing behind this \(line 1, column 13\)"),
         ("a BETWEEN 1", "spark", "something is missing behind this"),
         ("a = 1 b = 2", "spark", r"a condition does not go on like this.*column 9"),
-        ("CAST(a AS FOO) = 1", "spark", r"this is no type of Spark's.*>>> FOO"),
+        ("CAST(a AS FOO) = 1", "spark", r"this is not a type of Spark's.*>>> FOO"),
     ],
 )
 def test_refusals_speak_our_words(text, dialect, message):
@@ -238,15 +238,15 @@ def test_unknown_dialects_are_refused():
 
 
 def test_parentheses_and_nots_of_any_depth():
-    start = time.process_time()
-    assert parse_sql("(" * 5000 + "a = 1" + ")" * 5000) == Predicate(Op.EQ, "a", (1,))
+    nested = "(" * 5000 + "a = 1" + ")" * 5000
+    assert parse_sql(nested) == Predicate(Op.EQ, "a", (1,))
     negated = parse_sql("NOT " * 5001 + "(a = 1)")
     assert isinstance(negated, Not)
     text = "a = 1"
     for i in range(5000):
         text = f"a = {i} AND ({text})" if i % 2 else f"NOT (b > {i} OR ({text}))"
     assert parse_sql(text).depth > 5000
-    assert time.process_time() - start < 5
+    assert function_calls(parse_sql, nested) + function_calls(parse_sql, text) < 8_000_000  # about 2.3 million
 
 
 @pytest.mark.parametrize("text", ["a + " + "(" * 3000 + "1" + ")" * 3000 + " = 1", "a = " + "- " * 3000 + "1"])
@@ -257,10 +257,10 @@ def test_a_condition_nested_too_deeply_is_refused(text):
 
 @pytest.mark.parametrize("member", ["{}", "-{}", "'v{}'", "{}.5"])
 def test_long_lists(member):
-    start = time.process_time()
     listed = ", ".join(member.format(i) for i in range(100_000))
-    found = parse_sql(f"x = 1 AND `a b` NOT IN ({listed})")
-    assert time.process_time() - start < 1
+    text = f"x = 1 AND `a b` NOT IN ({listed})"
+    found = parse_sql(text)
+    assert function_calls(parse_sql, text) < 20 * 100_000
     op, column, values = found.children[1].op, found.children[1].column, found.children[1].values
     assert (op, column, len(values)) == (Op.NOT_IN, "a b", 100_000)
     short = ", ".join(member.format(i) for i in range(3))

@@ -1,4 +1,4 @@
-"""What a write calls once it is committed."""
+"""The listeners that a write calls after its commit."""
 
 import pickle
 from collections.abc import Callable, Mapping
@@ -128,7 +128,7 @@ def test_other_tools_run_by_their_names(tmp_path: Path, install: Any) -> None:
 def test_a_tool_that_is_not_installed_stops_the_write_before_it_begins(tmp_path: Path, install: Any) -> None:
     install(my__Tool=Tool())
     written = table(tmp_path)
-    with pytest.raises(OptionError, match=r"no org\.apache\.hudi\.hive\.HiveSyncTool is installed here; .* my\.Tool"):
+    with pytest.raises(OptionError, match=r"no org\.apache\.hudi\.hive\.HiveSyncTool is installed; .* my\.Tool"):
         written.write("insert", ROWS, ENABLED)
     assert list((tmp_path / "t/.hoodie").glob("2*")) == []
 

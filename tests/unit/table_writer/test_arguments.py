@@ -1,4 +1,4 @@
-"""What is no session or no DataFrame of Spark's is refused with what to do; without PySpark, what to install."""
+"""Arguments that are not a Spark session or DataFrame are refused with a remedy, also without PySpark."""
 
 import subprocess
 import sys
@@ -11,8 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from hudi_catalog import Table, col
 from spark_writer import HudiTable, write_hudi
-from spark_writer.table import _arrow
+from spark_writer.spark_types import schema_columns
 from table_format.errors import ArgumentError, HudiError, MissingPackageError, require
 from table_writer.plan.options import WriteOptions
 
@@ -39,23 +40,35 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("rows", "said"), ROWS, ids=lambda value: type(value).__name__)
-def test_rows_of_other_libraries_are_refused_with_the_way_to_spark(rows: Any, said: str) -> None:
-    client: Any = SimpleNamespace()
-    table = HudiTable(NO_SESSION, client, WriteOptions.of({}))
-    for call in (table.upsert, table.insert, table.bulk_insert, table.insert_overwrite, table.insert_overwrite_table):
-        with pytest.raises(ArgumentError, match=f"{call.__name__} takes a Spark DataFrame, and {said}"):
-            call(rows)
-    if not isinstance(rows, str):
-        with pytest.raises(ArgumentError, match=said):
-            table.delete(rows)
-    with pytest.raises(TypeError, match=f"write_hudi takes a Spark DataFrame, and {said}"):
+@pytest.mark.parametrize(("rows", "remedy"), ROWS, ids=lambda value: type(value).__name__)
+def test_rows_of_other_libraries_are_refused_with_the_way_to_spark(rows: Any, remedy: str) -> None:
+    with pytest.raises(TypeError, match=f"write_hudi takes a Spark DataFrame, and {remedy}"):
         write_hudi(rows, "/nowhere", {})
+
+
+def test_a_table_of_a_session_takes_what_a_table_takes(tmp_path: Path) -> None:
+    path = tmp_path / "orders"
+    table = HudiTable.create(NO_SESSION, path, record_key="id", buckets=1)
+    assert issubclass(HudiTable, Table)
+    for wrong in ("/data/rows.parquet", 5, None):
+        rows: Any = wrong
+        with pytest.raises(ArgumentError, match="the rows are a"):
+            table.upsert(rows)
+    frame = type("DataFrame", (), {"__module__": "pyspark.pandas.frame"})()
+    with pytest.raises(ArgumentError, match=r"give rows\.to_spark"):
+        table.upsert(frame)
+    table.upsert(pa.table({"id": ["a", "b", "c"], "v": [1, 2, 3]}))
+    table.insert(pd.DataFrame({"id": ["d"], "v": [4]}))
+    assert table.delete(col("v") > 3).rows_deleted == 1
+    assert table.delete([{"id": "c"}]).rows_deleted == 1
+    assert HudiTable.open(path, session=NO_SESSION).scan("v >= 2", ["id"]).to_arrow().to_pylist() == [{"id": "b"}]
+    with pytest.raises(ArgumentError, match="no active Spark session"):
+        HudiTable.open(path)
 
 
 def test_a_schema_of_another_library_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"pyarrow\.Schema"):
-        _arrow(TABLE.schema)
+        schema_columns(TABLE.schema)
 
 
 def test_the_session_comes_first() -> None:
@@ -86,7 +99,7 @@ def test_options_are_a_dict_of_texts() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["import spark_writer", "from spark_writer import HudiTable", "import spark_writer.table"]
+    "line", ["import spark_writer", "from spark_writer import HudiTable", "import hudi_catalog.spark_table"]
 )
 def test_without_pyspark_the_import_says_what_to_install(line: str) -> None:
     # a finder that comes before all others, as if PySpark were not installed

@@ -1,4 +1,4 @@
-"""Writes that meet others on their way, and those that are refused before they do anything."""
+"""Writes that conflict with others, and those refused before they do anything."""
 
 import functools
 import threading
@@ -168,7 +168,7 @@ def test_the_schema_of_another_writer_is_taken_up(tmp_path: Path, monkeypatch: p
 
 
 def test_keys_that_another_writer_inserted_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both writers take the key for new, and would write it into files of their own."""
+    """Both writers take the key for new, and would write it into separate files."""
     table = LocalTable.create(str(tmp_path / "t"), SCHEMA, OPTIONS | INDEX)
     table.write("upsert", rows(b1=0))
     overtaken(monkeypatch, [lambda: again(table).write("upsert", rows(a1=1))])

@@ -1,4 +1,4 @@
-"""Where entries of a session's catalog say that tables are; the catalog here is a stand-in for Spark's objects."""
+"""Table locations from entries of a session's catalog; the catalog is a fake of Spark's objects."""
 
 import traceback
 from types import SimpleNamespace
@@ -62,7 +62,7 @@ def test_places(location: str, base: str | None, expected: str) -> None:
 
 @pytest.mark.parametrize(("location", "provider"), [("file:///a", "parquet"), ("file:///a", None), (None, "HUDI")])
 def test_entries_of_other_tables_are_refused(location: str | None, provider: str | None) -> None:
-    with pytest.raises(TableNotFoundError, match=r"shop\.orders: the entry is of no Hudi table; its provider is"):
+    with pytest.raises(TableNotFoundError, match=r"shop\.orders: not a Hudi table's entry; its provider is"):
         table_place(session(location, provider), "shop.orders")
 
 
@@ -97,5 +97,5 @@ def test_a_name_that_does_not_parse_is_told_by_sparks_first_words() -> None:
 
 
 def test_spark_connect_has_no_names() -> None:
-    with pytest.raises(OptionError, match="only a classic Spark session looks names up"):
+    with pytest.raises(OptionError, match="only a classic Spark session can look up names"):
         table_place(SimpleNamespace(), "shop.orders")  # type: ignore[arg-type]

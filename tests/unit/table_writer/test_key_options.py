@@ -8,7 +8,6 @@ from table_format.storage import Storage
 from table_writer import write_plans
 from table_writer.commit.create import create_table
 from table_writer.plan.options import WriteOptions
-from table_writer.plan.plan import CURRENT_SCHEMA
 from table_writer.plan.properties import new_table_properties
 
 BASE = {
@@ -24,7 +23,7 @@ def key_plan(tmp_path, options):
     given = WriteOptions.of({**BASE, **options})
     schema = pa.schema([("id", pa.string()), ("day", pa.date32())])
     client = create_table(Storage(str(tmp_path / "t")), new_table_properties(given, schema))
-    return client, write_plans.key_plan(client, WriteOptions.of({**options}), CURRENT_SCHEMA.empty_table(), 2)
+    return client, write_plans.key_plan(client, WriteOptions.of({**options}), (), 2)
 
 
 def test_dates_in_three_folders_are_the_tables_for_good(tmp_path) -> None:

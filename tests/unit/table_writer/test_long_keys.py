@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from table_format.errors import RecordError
-from table_format.hfile.writer import LONGEST_KEY, write_hfile
 from table_format.metadata_table.record_index import RecordIndex
-from table_format.metadata_table.record_index_entries import refuse_long_keys
+from table_writer.encoding.hfile import LONGEST_KEY, write_hfile
+from table_writer.encoding.record_index_entries import refuse_long_keys
 from table_writer.record_index.verify import verify_index
 from table_writer.slots import slot as slot_writer
 from tests.support.local_writes import LocalTable
@@ -42,7 +42,7 @@ def test_a_key_that_is_too_long_is_refused_before_files_are_written(
     local.write("upsert", rows("a"))
     touched: list[Any] = []
     with monkeypatch.context() as patched:
-        patched.setattr(slot_writer, "GroupWriter", lambda *given: touched.append(given))
+        patched.setattr(slot_writer, "GroupWriter", lambda *given, **_: touched.append(given))
         with pytest.raises(
             RecordError, match=r"^1 row.* takes 32767 bytes; the first has 40004 and begins with 'key-éé"
         ):

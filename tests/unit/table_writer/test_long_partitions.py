@@ -1,4 +1,4 @@
-"""Partition paths that the file system does not take."""
+"""Partition paths that the file system does not accept."""
 
 from pathlib import Path
 

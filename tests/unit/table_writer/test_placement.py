@@ -15,3 +15,10 @@ def test_hash_is_sparks(value: int, expected: int) -> None:
 def test_each_slot_gets_its_own_task(count: int) -> None:
     numbers = placements(count)
     assert [murmur3_int(int(number)) % count for number in numbers] == list(range(count))
+
+
+@pytest.mark.parametrize(("count", "tasks"), [(256, 200), (7, 3), (3, 8), (1, 2)])
+def test_slots_spread_evenly_over_fewer_tasks(count: int, tasks: int) -> None:
+    numbers = placements(count, tasks).tolist()
+    assert len(set(numbers)) == count
+    assert [murmur3_int(number) % tasks for number in numbers] == [slot % tasks for slot in range(count)]

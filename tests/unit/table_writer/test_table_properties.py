@@ -155,7 +155,7 @@ def test_columns_that_the_schema_lacks_are_refused(option: str, names: str) -> N
     schema = COLUMNS.append(pa.field("s", pa.struct([("a", pa.int32())])))
     new_table_properties(WriteOptions.of({**BASE, option: "s.a" if "precombine" in option else "id"}), schema)
     with pytest.raises(
-        SchemaError, match=f"{option} names '{names.rsplit(',', maxsplit=1)[-1]}', but the table is to have"
+        SchemaError, match=f"{option} names '{names.rsplit(',', maxsplit=1)[-1]}', but the table's columns will be"
     ):
         new_table_properties(WriteOptions.of({**BASE, option: names}), schema)
     new_table_properties(WriteOptions.of({**BASE, option: names}), None)

@@ -23,7 +23,7 @@ _THREADS = 16
 
 
 def installation(listed: Path = LIST) -> Path:
-    """Folder of all jars, fetched when first asked for and compared with their checksums then.
+    """Folder of all jars, fetched on first use and compared with their checksums then.
 
     Maven fetches them with one call where it is installed; else they are read from the repository that the environment
     names, many at once. Jars that this machine has already are linked to, not copied.

@@ -45,7 +45,7 @@ _OPENED = ("java.io", "java.lang", "java.lang.reflect", "java.net", "java.nio", 
 
 
 class Hive3Metastore:
-    """A Hive Metastore 3.1.3, with a database of its own.
+    """A Hive Metastore 3.1.3, with its own database.
 
     Attributes:
         port: Of Thrift.
@@ -100,7 +100,7 @@ class Hive3Metastore:
 
 
 def class_path() -> list[Path]:
-    """Its jars, fetched when first asked for and compared with their checksums each time.
+    """Its jars, fetched on first use and compared with their checksums each time.
 
     Raises:
         EngineMissingError: One could not be fetched, or is not the one listed.

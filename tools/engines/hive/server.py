@@ -34,7 +34,7 @@ _OPENED = (
 
 
 class HiveMetastore:
-    """A Hive Metastore 4.0.1 that listens on 127.0.0.1, with a database of its own.
+    """A Hive Metastore 4.0.1 that listens on 127.0.0.1, with its own database.
 
     Attributes:
         port: Of Thrift.

@@ -1,6 +1,10 @@
 """Caches: what is evicted and when, and how often a value is loaded."""
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 
 from catalog.concurrency.caches import LruCache, SingleFlight, memoize
 
@@ -102,3 +106,32 @@ def test_results_live_as_long_as_their_owner() -> None:
 
     one, two = Owner(), Owner()
     assert [memoize(one, "a", lambda: 1), memoize(one, "a", lambda: 2), memoize(two, "a", lambda: 3)] == [1, 1, 3]
+
+
+def test_concurrent_callers_share_one_computation() -> None:
+    class Owner: ...
+
+    owner = Owner()
+    calls: list[int] = []
+    barrier = threading.Barrier(4)
+
+    def compute() -> int:
+        calls.append(1)
+        time.sleep(0.01)
+        return len(calls)
+
+    def call(_: int) -> int:
+        barrier.wait()
+        return memoize(owner, "a", compute)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert [*pool.map(call, range(4))] == [1, 1, 1, 1]
+
+
+def test_an_error_is_not_memoized() -> None:
+    class Owner: ...
+
+    owner = Owner()
+    with pytest.raises(ZeroDivisionError):
+        memoize(owner, "a", lambda: 1 // 0)
+    assert memoize(owner, "a", lambda: 2) == 2

@@ -1,4 +1,4 @@
-"""Which values partition paths tell."""
+"""The values that partition paths give."""
 
 import datetime as dt
 import decimal

@@ -1,4 +1,4 @@
-"""File slices at fixed positions, the columns that are kept of them, and their statistics."""
+"""File slices at fixed positions, their stored columns, and their statistics."""
 
 from typing import Any
 from unittest import mock
@@ -51,7 +51,7 @@ FIRST = slices(("p", "a", "1", []), ("p", "b", "1", []), ("q", "a", "1", ["l1"])
 
 
 def changed() -> SliceSet:
-    """One slice rewritten, one in a partition of its own, one taken out."""
+    """One slice rewritten, one in its own partition, one taken out."""
     first = SliceSet.of(FIRST)
     newer = slices(("p", "b", "2", []), ("r", "c", "2", ["l2", "l3"]))
     return first.with_changes(newer, np.array([1, -1]), np.array([1, 2]), pa.array(["b_2", "c_2", "l2", "l3"]))

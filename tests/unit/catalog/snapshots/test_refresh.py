@@ -1,9 +1,10 @@
-"""Tables that Apache Hudi wrote, seen write by write: a snapshot that is brought up to date is as one loaded afresh."""
+"""Tables that Apache Hudi wrote, seen write by write: a refreshed snapshot equals a newly loaded one."""
 
 import dataclasses
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,10 @@ from catalog import Table
 from catalog.snapshots.refresh import refreshed
 from catalog.snapshots.snapshot import Snapshot
 from catalog.statistics.indexed_column import IndexedColumn
+from hudi_catalog import create_table, open_table
 from table_format.instant import State
+from table_format.metadata_table.reader import MetadataTable
+from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from tests.support.catalog_tables import NEWER_NAMES
@@ -113,3 +117,80 @@ def test_a_table_that_was_made_anew_has_nothing_of_the_one_before(tmp_path: Path
         table = Table.open(str(path)) if table is None else table.refresh()
         assert sorted(table.scan().to_arrow()["k"].to_pylist()) == list(keys)
         shutil.rmtree(path)
+
+
+ROWS = pa.table({"id": range(8), "day": [f"d{n}" for n in range(8)], "v": range(8)})
+COMPACTING = {"hoodie.metadata.compact.max.delta.commits": "3"}
+
+
+def compacted_table(path: Path) -> tuple[Any, Table]:
+    """A writer whose metadata table is compacted at every third commit, and a reader that has planned."""
+    create_table(path, ROWS.schema, record_key="id", partition_by="day", buckets=1)
+    writer = open_table(path, options=COMPACTING)
+    writer.bulk_insert(ROWS)
+    held = Table.open(str(path))
+    assert held.scan("v = 3").count() == 1
+    return writer, held
+
+
+def compactions(path: Path) -> int:
+    return len(list((path / ".hoodie/metadata/.hoodie").glob("*.commit")))
+
+
+def test_statistics_are_kept_where_the_metadata_table_is_compacted(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    writer, held = compacted_table(path)
+    before = compactions(path)
+    with mock.patch.object(MetadataTable, "column_stats", side_effect=AssertionError("loaded afresh")):
+        for number in range(10):
+            row = number % 8
+            writer.upsert(ROWS.slice(row, 1).set_column(2, "v", pa.array([100 + number])))
+            if number % 3 != 1:  # some refreshes find several commits
+                held.refresh()
+                assert held.scan(f"v = {100 + number}").plan().files_total == 8
+                assert len(held.scan(f"v = {100 + number}").plan()) == 1
+                assert len(held.scan(f"v = {row}").plan()) == 0
+    assert compactions(path) >= before + 3
+    held.refresh()
+    fresh = Table.open(str(path))
+    for name, kind in columns(fresh.snapshot()).items():
+        assert statistics(held.snapshot(), name, kind) == statistics(fresh.snapshot(), name, kind)
+
+
+@pytest.mark.parametrize("gone", ["base", "log"])
+def test_statistics_are_loaded_where_files_before_the_compaction_are_gone(tmp_path: Path, gone: str) -> None:
+    path = tmp_path / "t"
+    writer, held = compacted_table(path)
+    writer.upsert(ROWS.slice(0, 1).set_column(2, "v", pa.array([100])))
+    held.refresh()
+    assert len(held.scan("v = 100").plan()) == 1
+    folder, before = path / ".hoodie/metadata/column_stats", compactions(path)
+    bases, written = set(folder.glob("*.hfile")), 0
+    while compactions(path) == before:
+        written += 1
+        writer.upsert(ROWS.slice(written, 1).set_column(2, "v", pa.array([100 + written])))
+    if gone == "base":
+        for base in bases:
+            base.unlink()
+    else:
+        newest = [log for log in folder.glob(".col-stats*.log*") if log.stat().st_size]
+        max(newest, key=lambda log: log.stat().st_mtime_ns).unlink()
+    loads = MetadataTable.column_stats
+    with mock.patch.object(MetadataTable, "column_stats", autospec=True, side_effect=loads) as loaded:
+        held.refresh()
+        for number in range(written + 1):
+            assert len(held.scan(f"v = {100 + number}").plan()) == 1
+            assert len(held.scan(f"v = {number}").plan()) == 0
+    assert loaded.called
+
+
+def test_a_refresh_reads_the_file_of_each_commit_once(tmp_path: Path) -> None:
+    writer, held = compacted_table(tmp_path / "t")
+    writer.upsert(ROWS.slice(0, 1).set_column(2, "v", pa.array([100])))
+    reads = Storage.read
+    with mock.patch.object(Storage, "read", autospec=True, side_effect=reads) as read:
+        held.refresh()
+        assert len(held.scan("v = 100").plan()) == 1
+    paths = [call.args[1] for call in read.call_args_list]
+    assert sum(path.endswith(".commit") and not path.startswith(".hoodie/metadata") for path in paths) == 1
+    assert len(set(paths)) == len(paths)

@@ -1,4 +1,4 @@
-"""Splits: what is left to check in each, files divided by row groups, batches."""
+"""Splits: the residual filter of each, files divided by row groups, batches."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""The bloom filter stage, with filters in a metadata table that stands in for one."""
+"""The bloom filter stage, with filters in a fake metadata table."""
 
 import base64
 from collections.abc import Callable

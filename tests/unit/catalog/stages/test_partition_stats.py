@@ -1,4 +1,4 @@
-"""Statistics of partitions, gathered from those of their files."""
+"""Statistics of partitions, merged from those of their files."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""What is no statement, and what the rewriter leaves alone, passes byte for byte."""
+"""What is not a statement, and what the rewriter leaves alone, passes byte for byte."""
 
 import gzip
 import http.client
@@ -217,7 +217,7 @@ VALUES = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x2FFF, blackli
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(lines=st.lists(st.tuples(NAMES, VALUES), max_size=12), body=st.binary(max_size=3000), kept=st.booleans())
 def test_any_header_and_body_passes_both_ways(lines: list[tuple[str, str]], body: bytes, kept: bool) -> None:
-    # White space around a value is no part of it, and other control letters are in no header line.
+    # White space around a value is not part of it, and other control letters are in no header line.
     first = {name.lower(): name for name, _ in reversed(lines)}
     clean = [(first[name.lower()], "".join(c for c in value if c.isprintable()).strip()) for name, value in lines]
     trino, hosted = SERVERS[0], SERVERS[1]

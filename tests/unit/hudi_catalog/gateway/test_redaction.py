@@ -1,4 +1,4 @@
-"""What the log says of statements: the text of queries, of all others only the kind."""
+"""What the log has of statements: the text of queries, only the kind of all others."""
 
 import pytest
 from hypothesis import given

@@ -30,6 +30,7 @@ from hudi_catalog.metastore.trino_tables import TrinoTables
 from hudi_catalog.server.query_log import QueryLog
 from table_format.errors import OptionError, UnsupportedTableError
 from tests.support.local_writes import LocalTable
+from tests.support.work import function_calls
 
 HERE = SessionNames("hive", "db")
 PIN = r'"hive"\."db__snapshots"\."trips__\d+__[0-9a-f]+"'
@@ -230,10 +231,10 @@ def test_long_lists(place: Place) -> None:
         "k in (1, " * 10_000,
     ],
 )
-def test_hostile_statements_take_no_long_time(place: Place, condition: str) -> None:
-    assert place.rewrite(f"select * from trips where {condition}").seconds < 10
+def test_hostile_statements_take_little_work(place: Place, condition: str) -> None:
     joins = " ".join(f"join trips t{number} on t{number}.k = t0.k" for number in range(300))
-    assert place.rewrite(f"select * from trips t0 {joins} where {condition}").seconds < 10
+    for tables in ("trips", f"trips t0 {joins}"):
+        assert function_calls(place.rewrite, f"select * from {tables} where {condition}") < 5_000_000
 
 
 def test_limits(place: Place) -> None:

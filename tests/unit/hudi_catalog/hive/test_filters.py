@@ -1,4 +1,4 @@
-"""Filters of Hive over a snapshot: what does not fit is unknown, and what Hive takes for something else too."""
+"""Filters of Hive over a snapshot: what does not fit is unknown, and so is what Hive interprets differently."""
 
 import json
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Tables of Apache Hudi's writers: the splits hold every row once, and a filter leaves out no row that it wants."""
+"""Tables of Apache Hudi's writers: the splits hold every row once, and a filter excludes no matching row."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Copies of file slices for Hive: when they are made, that they hold what a query sees, and when they go."""
+"""Copies of file slices for Hive: when they are made, what they hold, and when they are deleted."""
 
 import os
 import time
@@ -18,14 +18,14 @@ from catalog.table import READ_OPTIMIZED, SNAPSHOT
 from hudi_catalog.hive import materialization, materialized_files
 from hudi_catalog.hive.materialization import Materializer, SliceNames, folder_name
 from hudi_catalog.hive.materialized_files import MaterializedFile, MaterializedFiles
-from table_format.base_file.writer import BaseFileOptions
 from table_format.errors import StorageError
 from table_format.storage import Storage
+from table_writer.encoding.base_file import BaseFileOptions
 from tests.support.golden_renames import RELEASES, lay_out
 from tests.support.hive_client import Asking, RefusedError, read
 from tests.unit.conftest import GoldenTable
 
-MERGED = ("v6_0150__mor_bkt", "v6_1200__mor_pending", "v8_1020__mor_log", "v9_1200__mor_bkt", "v9_1200__mor_rli")
+MERGED = ("v6_0150__mor_bkt", "v6_1200__mor_pending", "v8_1020__mor_log", "v9_1200__mor_bkt", "v9_1200__mor_pending")
 WITH_PAST = ("v6_0150__mor_log", "v6_1200__mor_pending", "v8_1020__mor_pending", "v9_1200__mor_log")
 QUERY_TYPE, MATERIALIZE = "hoodie.catalog.hive.query.type", "hoodie.catalog.hive.materialize"
 AS_SNAPSHOT = {QUERY_TYPE: "snapshot"}

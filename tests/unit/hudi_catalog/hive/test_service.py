@@ -1,4 +1,4 @@
-"""What the storage handler is answered: one snapshot a query, exactly its files, or one clear refusal."""
+"""The service's answers to the storage handler: one snapshot per query, exactly its files, or one clear refusal."""
 
 import copy
 import hashlib
@@ -95,7 +95,7 @@ def test_a_query_reads_the_snapshot_that_was_pinned(asking: Asking, trips: Local
     pin = asking.pin(query="one")
     trips.write("upsert", rows(range(250, 400)))
     assert asking.pin(query="two") != pin
-    later = Asking(warehouse)  # a service that was started anew, or another one
+    later = Asking(warehouse)  # a service that was restarted, or another one
     for service in (asking, later):
         for query in ("one", "one", "of another name"):
             found = service.splits(query=query, pin=pin)

@@ -1,4 +1,4 @@
-"""Rules of time zones as a JDK 17 tells them, beside those known here."""
+"""Time zone rules of a JDK 17 compared with Python's."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Finding Java, with programs that only say a version."""
+"""Finding Java, with programs that only print a version."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What keeps a local metastore from starting, told before or after Java was asked. The real one is in tests/engines."""
+"""What prevents a local metastore from starting, before or after Java is started. The real one is in tests/engines."""
 
 import importlib.util
 import socket
@@ -56,7 +56,7 @@ def test_a_pyspark_without_hive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 def test_a_port_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(OptionError, match=f"port {port} of 127.0.0.1 is in use; take another one, or 0"):
+        with pytest.raises(OptionError, match=f"port {port} of 127.0.0.1 is in use; choose another one, or 0"):
             LocalMetastore(tmp_path / "kept", port=port)
     assert not (tmp_path / "kept").exists()
 

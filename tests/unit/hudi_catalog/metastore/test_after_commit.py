@@ -1,4 +1,4 @@
-"""The sync that a writer runs: options of the job, the metastore they name, what becomes of failures."""
+"""The sync that a writer runs: options of the job, the metastore they name, the effect of failures."""
 
 from collections.abc import Mapping
 from pathlib import Path

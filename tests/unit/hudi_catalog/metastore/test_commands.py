@@ -123,12 +123,12 @@ def test_a_warehouse_for_hive(hive: Any, written: LocalTable, metastore: FileMet
 
 
 def test_many_changes_are_cut_short(hive: Any, written: LocalTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hudi_catalog.metastore.commands._MOST_TOLD", 3)
+    monkeypatch.setattr("hudi_catalog.metastore.commands._MAX_CHANGES", 3)
     path = written.client.storage.uri
     assert len(hive(path, "--dry-run").stdout.splitlines()) > 8
     lines = hive(path).stdout.splitlines()
     assert len(lines) == 5
-    assert lines[-1].endswith("more; --json tells all")
+    assert lines[-1].endswith("more; --json lists all")
 
 
 @pytest.mark.parametrize(

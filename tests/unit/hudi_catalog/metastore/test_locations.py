@@ -1,4 +1,4 @@
-"""Places in another spelling."""
+"""Different spellings of locations."""
 
 import pytest
 

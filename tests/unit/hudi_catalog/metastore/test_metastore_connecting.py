@@ -22,7 +22,7 @@ from hudi_catalog.metastore.thrift_metastore import ThriftMetastore
 from hudi_catalog.server.security import TlsFiles, server_context
 from table_format.errors import MetastoreError, MissingPackageError, OptionError
 from tests.support.certificates import Authority
-from tests.unit.hudi_catalog.metastore.hive_server import HiveServer
+from tests.support.hive_server import HiveServer
 
 PREFIX = "hoodie.catalog.metastore."
 START, OK, BAD, COMPLETE = 1, 2, 3, 5

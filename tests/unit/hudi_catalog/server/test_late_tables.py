@@ -1,4 +1,4 @@
-"""A table whose storage does not answer holds up nobody but those who ask for it, and them not for long."""
+"""A table whose storage does not answer delays only requests for it, and those not for long."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def test_other_tables_are_served_while_one_hangs(warehouse: Path, options: dict[
             for _ in range(3):
                 assert keys(port, "good") == list(range(20))
             for one in hanging:
-                assert f"dead: its storage does not answer: {place} has been waited for" in one.result()
+                assert f"dead: its storage does not answer: {place} has not answered" in one.result()
             threads = threading.active_count()
             for _ in range(20):
                 refusal(port, "dead")  # at once, and without another thread for each
@@ -192,7 +192,7 @@ def test_a_fifo_is_refused_at_once(warehouse: Path, path: str, options: dict[str
     place.unlink()
     os.mkfifo(place)
     with running_trino(TrinoSettings(str(warehouse), options={**options, TABLE_TIMEOUT: "1000"})) as serving:
-        assert f"{place}: a FIFO stands where a regular file belongs" in refusal(serving.port, "dead")
+        assert f"{place}: a FIFO is where a regular file belongs" in refusal(serving.port, "dead")
         assert keys(serving.port, "good") == list(range(20))
         assert len(serving.tables.late) == 0
 
@@ -249,7 +249,7 @@ def test_a_table_that_answers_again_is_tried_before_it_is_used(dead: Dead) -> No
         with late.working("t", dead.storage.base, probe):
             return dead.storage.read("file")
 
-    with pytest.raises(LateTableError, match=r"t: its storage does not answer: .*/file has been waited for"):
+    with pytest.raises(LateTableError, match=r"t: its storage does not answer: .*/file has not answered"):
         workers.submit(read).result(20)
     time.sleep(0.3)
     assert not tries  # as long as something hangs nothing else is begun

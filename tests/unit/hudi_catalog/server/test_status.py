@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from html.parser import HTMLParser
 from typing import Any
@@ -196,19 +195,18 @@ def test_a_taken_port_is_one_clear_error() -> None:
 
 
 def test_stopping_does_not_wait_for_idle_clients() -> None:
-    async def run() -> float:
+    async def run() -> None:
         server = StatusServer("trino", Metrics(), QueryLog())
         port = await server.start()
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HT")
         await writer.drain()
-        begin = time.monotonic()
-        await server.stop()
-        await server.stop()
+        async with asyncio.timeout(20):  # less than the client may be idle
+            await server.stop()
+            await server.stop()
         writer.close()
-        return time.monotonic() - begin
 
-    assert asyncio.run(run()) < 5
+    asyncio.run(run())
 
 
 class Texts(HTMLParser):

@@ -1,4 +1,4 @@
-"""Tables that a service holds: always the newest state, and for running queries the very state that they began with."""
+"""Tables that a service holds: always the newest state, and for running queries the state that they began with."""
 
 import os
 import shutil
@@ -78,7 +78,7 @@ def test_a_pinned_state_stays_while_the_table_goes_on(tables: WarehouseTables, t
         trips.write("upsert", rows(0, 20 + number))
         tables.newest("db.trips")
     assert tables.at("db.trips", pin) is began
-    # a service that was started anew, or one that holds few snapshots, loads it again
+    # a service that was restarted, or one that holds few snapshots, loads it again
     for others in (reopened(tables), reopened(tables, snapshots=1)):
         again = others.at("db.trips", pin)
         assert keys(again) == files

@@ -1,4 +1,4 @@
-"""Files of rows: what DuckDB reads of them is what is read here."""
+"""Files of rows are read as DuckDB reads them."""
 
 import datetime as dt
 import gzip
@@ -128,7 +128,7 @@ def test_standard_input(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
 
 def test_standard_input_of_an_unknown_format(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"id\n1\n")))
-    with pytest.raises(OptionError, match="standard input: nothing tells its format; give --format"):
+    with pytest.raises(OptionError, match="standard input: unknown format; give --format"):
         file_rows(["-"])
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"id\n1\n")))
     assert file_rows(["-"], "csv").open().read_all().to_pylist() == [{"id": 1}]
@@ -137,25 +137,34 @@ def test_standard_input_of_an_unknown_format(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("name", "content", "error", "reason"),
     [
-        ("a.parquet", "no", CorruptFileError, "a.parquet: at byte 0: this is no parquet file"),
-        ("a.arrow", "no", CorruptFileError, "this is no arrow file"),
+        ("a.parquet", "no", CorruptFileError, "a.parquet: at byte 0: not a file of the format parquet"),
+        ("a.arrow", "no", CorruptFileError, "not a file of the format arrow"),
         ("a.csv", "a,b\n1\n", RecordError, "a.csv: CSV parse error: Expected 2 columns, got 1"),
         ("a.csv", "", RecordError, "a.csv: Empty CSV file"),
-        ("a.json", "[1]", RecordError, "a.json: JSON parse error"),
+        ("a.csv", "id;name\n1;x\n", RecordError, "a.csv: the only column is 'id;name': .* separated by ';'"),
+        ("a.csv", "id,n\udce4me\n1,x\n", RecordError, "a.csv: the text is not UTF-8; convert it"),
+        ("a.csv", "id,name\n1,n\udce4me\n", RecordError, "a.csv: the text is not UTF-8; convert it"),
+        ("a.json", "[1]", RecordError, "a.json: JSON parse error.* is an array; JSON lines have one object per line"),
         ("a.json", "", RecordError, "a.json: Empty JSON"),
-        ("a.xls", "", OptionError, "its ending names no format"),
+        ("a.xls", "", OptionError, "its ending is not that of a format"),
     ],
 )
 def test_files_that_cannot_be_read(folder: Path, name: str, content: str, error: type, reason: str) -> None:
-    Path(name).write_text(content)
+    Path(name).write_text(content, errors="surrogateescape")
     with pytest.raises(error, match=reason):
         read(name)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.json"])
+def test_an_empty_file_has_no_rows_for_a_table_that_has_columns(folder: Path, name: str) -> None:
+    Path(name).touch()
+    assert read(name, ROWS.schema).num_rows == 0
 
 
 def test_a_late_value_of_another_type(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hudi_catalog.sources.files._BLOCK", 1 << 10)
     Path("a.csv").write_text("id\n" + "1\n" * 5000 + "x\n")
-    with pytest.raises(RecordError, match=r"a.csv: .*invalid value 'x'.*make the table first"):
+    with pytest.raises(RecordError, match=r"a.csv: .*invalid value 'x'.*create the table first"):
         read("a.csv")
     assert read("a.csv", pa.schema([("id", pa.string())])).num_rows == 5001
     Path("a.json").write_text('{"id": "2026-01-31"}\n' * 500 + '{"id": "never"}\n')

@@ -1,4 +1,4 @@
-"""Rows in every form that people have them become the same batches."""
+"""Rows in every supported form become the same batches."""
 
 import datetime as dt
 from decimal import Decimal
@@ -209,7 +209,7 @@ def test_what_is_not_arrow_like_is_refused(rows: object, remedy: str) -> None:
         ([{1: 1}], "the key 1"),
         ([], "no rows, and so no columns"),
         (pd.DataFrame({"a": [1, "x"]}), "a column that Arrow cannot hold"),
-        ({"a": [1], "b": [1, 2]}, "no columns that Arrow can hold"),
+        ({"a": [1], "b": [1, 2]}, "not columns that Arrow can hold"),
     ],
 )
 def test_columns_that_arrow_cannot_hold(rows: object, reason: str) -> None:

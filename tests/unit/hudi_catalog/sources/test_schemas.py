@@ -42,9 +42,9 @@ def test_columns_by_text() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("id", "'id' is no column"),
-        ("", "'' is no column"),
-        ("id bigint,", "'' is no column"),
+        ("id", "'id' is not a column"),
+        ("", "'' is not a column"),
+        ("id bigint,", "'' is not a column"),
         ("id bigin", r"no type 'bigin' \(did you mean bigint"),
         ("id int(3)", r"no type 'int\(3\)'"),
         ("id decimal(50,2)", "no type 'decimal"),
@@ -52,7 +52,7 @@ def test_columns_by_text() -> None:
         ("id array<int, int>", "no type 'array"),
         ("id array<int", "no type 'array"),
         ("id map<string>", "no type 'map"),
-        ("id struct<x>", "'x' is no column"),
+        ("id struct<x>", "'x' is not a column"),
     ],
 )
 def test_texts_that_are_no_columns(text: str, reason: str) -> None:

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from hudi_catalog.trino.types import TypeMapping, columns_of
+from table_format.codecs.arrow_numpy import nulls
 from table_format.errors import ServiceError
 from tests.support.trino_wire import block_field, block_values, decoded, encode_block
 
 D = decimal.Decimal
-nulls: Any = pa.nulls  # its stubs take one type at a time
 
 
 def served(array: Any, **mapping: str) -> tuple[str, str, list[Any]]:

@@ -1,4 +1,4 @@
-"""Names of columns that Trino's Thrift connector takes."""
+"""Column names that Trino's Thrift connector accepts."""
 
 import re
 

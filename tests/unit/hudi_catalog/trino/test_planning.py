@@ -21,7 +21,7 @@ from hudi_catalog.trino.planning import SplitPlanner
 from hudi_catalog.trino.split_id import Purpose, SplitCodec, TrinoSplit
 from table_format.errors import ServiceError, SplitError, TableNotFoundError
 from tests.support.local_writes import LocalTable
-from tests.unit.hudi_catalog.trino.domains import EVERYTHING, NOTHING, between, domain, points, ranges
+from tests.support.trino_calls import EVERYTHING, NOTHING, between, domain, points, ranges
 
 SCHEMA = pa.schema([("k", pa.int64()), ("day", pa.string()), ("v", pa.float64())])
 TRIPS = TableName("db", "trips")
@@ -266,7 +266,7 @@ def test_a_scan_stays_at_its_snapshot(written: LocalTable, tmp_path: Path) -> No
 
 
 def test_order_does_not_depend_on_refreshes(written: LocalTable, tmp_path: Path) -> None:
-    """What a refresh brings stands behind the others in a snapshot, and not in one that is loaded afresh."""
+    """What a refresh brings stands behind the others in a snapshot, and not in one that is newly loaded."""
     name = TableName("default", "trips")
     serving = Serving(tmp_path)
     serving.batch(name)

@@ -1,4 +1,4 @@
-"""Pages of one large file: filters, keys, tokens without what was kept for them, faults."""
+"""Pages of one large file: filters, keys, tokens whose state was evicted, faults."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from hudi_catalog.trino.split_id import TrinoSplit
 from hudi_catalog.trino.wire import struct_bytes
 from table_format.errors import CorruptFileError, HudiError, ServiceError, SplitError
 from tests.support.local_writes import LocalTable
+from tests.support.trino_calls import between, domain, points, ranges
 from tests.support.trino_served import Pinned, pages, rows_of, splits_of
 from tests.unit.conftest import GoldenTable
-from tests.unit.hudi_catalog.trino.domains import between, domain, points, ranges
 
 Golden = Callable[[str], GoldenTable]
 ROWS = 6_000

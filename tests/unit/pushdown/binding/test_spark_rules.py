@@ -1,4 +1,4 @@
-"""Comparisons as Spark makes them: its casts, carried out on the column where statistics can tell, else on rows."""
+"""Comparisons as Spark makes them: its casts, applied to the column if statistics can decide, else to rows."""
 
 from decimal import Decimal
 

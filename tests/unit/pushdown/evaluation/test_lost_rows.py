@@ -132,7 +132,7 @@ def test_hudi_19487_cannot_prune_is_not_an_empty_set() -> None:
     assert impossible == []
     assert CannotPrune("the hash field is not bound").reason
     with pytest.raises(TypeError, match="keep"):
-        Candidates([True], "a list is no mask")  # type: ignore[arg-type]
+        Candidates([True], "a list is not a mask")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The table of operators against what rows say, and against each engine's order of NaN."""
+"""The table of operators against rows, and against each engine's order of NaN."""
 
 import pyarrow as pa
 import pytest

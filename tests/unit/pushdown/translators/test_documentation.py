@@ -1,4 +1,4 @@
-"""The reference page names what the code's tables hold, and nothing else."""
+"""The reference page lists what the code's tables have, and nothing else."""
 
 import re
 from pathlib import Path

@@ -98,7 +98,7 @@ def test_bytes_come_in_hexadecimal():
         ("varchar(5)", "GenericUDFToString", "string", "x", "a < 'x'"),
         ("string", "UDFToString", "string", "x", "a < 'x'"),
         ("date", "GenericUDFTimestamp", "timestamp", "2024-01-01 05:00:00", "a < TIMESTAMP '2024-01-01 05:00:00'"),
-        # What rounds, wraps, or is spelled anew has another order.
+        # What rounds, wraps, or is respelled has another order.
         ("bigint", "UDFToInteger", "int", "5", None),
         ("double", "UDFToLong", "bigint", "5", None),
         ("int", "UDFToFloat", "float", "5", None),

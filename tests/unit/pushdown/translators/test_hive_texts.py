@@ -1,4 +1,4 @@
-"""Texts that Hive cuts to a length or strips when it reads them, and LIKE."""
+"""Texts that Hive truncates or strips when it reads them, and LIKE."""
 
 import itertools
 import random

@@ -8,7 +8,9 @@ import pytest
 
 from table_format.base_file.bloom import dynamic_bloom, filter_size, fitting_size, murmur, parse_bloom, simple_bloom
 from table_format.errors import CorruptFileError
-from tests.support.golden_base_files import DATA_FILES, FACTS, FILES
+from tests.golden.packing import read_archive
+from tests.support.golden_base_files import DATA_FILES, FILES
+from tests.support.paths import GOLDEN
 
 KEYS = pa.array(["k1", "k2", "日本"])
 SIMPLE_TEXT = "/////wAAAAcBAAAAYJqIAMBgIEASACKAWA=="
@@ -30,7 +32,7 @@ def test_a_full_dynamic_filter_goes_round():
 def test_filters_of_apaches_files_are_made_again_from_their_keys():
     seen = 0
     for name in DATA_FILES:
-        file = pq.ParquetFile(io.BytesIO(FILES[f"files/{name}"]))
+        file = pq.ParquetFile(io.BytesIO(FILES[name].data))
         text = (file.metadata.metadata or {}).get(b"org.apache.hudi.bloomfilter")
         keys = file.read(columns=["_hoodie_record_key"]).column(0).combine_chunks()
         if text is None:
@@ -43,12 +45,18 @@ def test_filters_of_apaches_files_are_made_again_from_their_keys():
 
 
 def test_the_default_filter_of_apache():
-    facts = FACTS["bloom_default"]
-    keys = pa.array(facts["keys"])
-    bloom = parse_bloom(facts["text"], facts["type"], "f")
-    assert (bloom.bits, bloom.hashes) == filter_size(60_000, 1e-9)
-    assert dynamic_bloom(keys, bloom.bits, bloom.hashes, 60_000, 100_000).to_text() == facts["text"]
-    assert len(gzip.compress(facts["text"].encode())) < len(facts["text"])
+    members = read_archive(GOLDEN / "tables/row_groups.tar.xz")
+    files = [data for name, data in members.items() if name.endswith(".parquet") and "/.hoodie/" not in name]
+    assert files
+    for data in files:
+        file = pq.ParquetFile(io.BytesIO(data))
+        texts = {key.decode(): value.decode() for key, value in file.metadata.metadata.items()}
+        text, kind = texts["org.apache.hudi.bloomfilter"], texts["hoodie_bloom_filter_type_code"]
+        keys = file.read(columns=["_hoodie_record_key"]).column(0).combine_chunks()
+        bloom = parse_bloom(text, kind, "f")
+        assert (bloom.bits, bloom.hashes) == filter_size(60_000, 1e-9)
+        assert dynamic_bloom(keys, bloom.bits, bloom.hashes, 60_000, 100_000).to_text() == text
+        assert len(gzip.compress(text.encode())) < len(text)
 
 
 def test_false_positives_are_as_rare_as_asked():

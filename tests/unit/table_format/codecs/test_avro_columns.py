@@ -11,7 +11,11 @@ import pytest
 
 from table_format.codecs.arrow_numpy import binary_array, from_numpy, spans_of, to_numpy
 from table_format.codecs.avro_columns import MapColumn, UnionColumn, decode_columns
-from table_format.codecs.avro_encode import (
+from table_format.codecs.avro_schema_tree import parse
+from table_format.errors import CorruptFileError, SchemaError
+from table_format.hfile.reader import HFileReader
+from table_format.log.blocks import read_log_blocks
+from table_writer.encoding.avro import (
     Encoded,
     encode_longs,
     encode_records,
@@ -19,10 +23,6 @@ from table_format.codecs.avro_encode import (
     encode_values,
     map_blocks,
 )
-from table_format.codecs.avro_schema_tree import parse
-from table_format.errors import CorruptFileError, SchemaError
-from table_format.hfile.reader import HFileReader
-from table_format.log.blocks import read_log_blocks
 from tests.support.golden_files import DATA_LOGS, HFILES, golden
 
 STATISTICS = ("fileName", "columnName", "minValue", "maxValue", "valueCount", "nullCount", "totalSize", "isDeleted")
@@ -348,3 +348,15 @@ def test_numbers_between_numpy_and_arrow(values):
     assert from_numpy(array, valid).is_valid().to_pylist() == valid.tolist()
     if len(values) > 1:
         np.testing.assert_array_equal(to_numpy(from_numpy(array)[1:]), array[1:])
+
+
+@pytest.mark.parametrize(("logical", "zone"), [("timestamp-nanos", "UTC"), ("local-timestamp-nanos", None)])
+def test_times_in_nanoseconds_have_their_type(logical, zone):
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "t", "type": {"type": "long", "logicalType": logical}}],
+    }
+    stored = pa.array([1_500_000_000_000_000_001, -1], pa.timestamp("ns", zone))
+    data, starts, lengths = spans_of(encode_records(schema, {"t": stored}, 2))
+    assert decode_columns(data, starts, lengths, schema, ["t"])["t"].equals(stored)

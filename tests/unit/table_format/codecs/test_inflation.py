@@ -1,4 +1,4 @@
-"""Compressed bytes that become far more than they are, or than they say."""
+"""Compressed bytes that expand far beyond their size, or beyond their declared size."""
 
 import base64
 import json

@@ -1,11 +1,11 @@
-"""Keys that nobody knows, and keys whose work is not done."""
+"""Unknown keys, and keys that are not implemented."""
 
 import inspect
 import warnings
 
 import pytest
 
-from table_format.config.option_keys import UNSERVED, Unserved, apache_keys, check_writer_options, is_apaches
+from table_format.config.option_keys import UNSERVED, Unserved, apache_keys, check_writer_options, is_apache_key
 from table_format.errors import OptionError, OptionWarning, did_you_mean
 
 
@@ -100,8 +100,8 @@ def test_a_warning_points_at_the_users_line_and_comes_once_for_it() -> None:
 def test_apaches_keys_are_keys() -> None:
     assert len(apache_keys()) > 700
     assert all(key.startswith("hoodie.") and not key.endswith(".") for key in apache_keys())
-    assert is_apaches("hoodie.datasource.write.recordkey.field")
-    assert not is_apaches("hoodie.catalog.write.tasks")
+    assert is_apache_key("hoodie.datasource.write.recordkey.field")
+    assert not is_apache_key("hoodie.catalog.write.tasks")
 
 
 def test_hints_name_what_is_much_alike() -> None:

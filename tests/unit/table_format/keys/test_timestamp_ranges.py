@@ -1,4 +1,4 @@
-"""What a path of the timestamp-based key generator tells of its column."""
+"""The range of a column that a path of the timestamp-based key generator gives."""
 
 import datetime as dt
 

@@ -1,4 +1,4 @@
-"""Look-ups in the record index: the newest entry of each key, whichever way its files are read."""
+"""Look-ups in the record index: the newest entry of each key, however its files are read."""
 
 import pickle
 
@@ -12,11 +12,9 @@ from table_format.codecs.avro_schema_tree import parse_text
 from table_format.errors import CorruptFileError, OptionError, RecordIndexError
 from table_format.hfile.entries import HFileEntries
 from table_format.hfile.reader import HFileReader
-from table_format.hfile.writer import write_hfile
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.reader import MetadataTable
 from table_format.metadata_table.record_index import RecordIndex
-from table_format.metadata_table.record_index_entries import encode_places
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.metadata_table.record_index_shard import (
     BLOOM_KEY,
@@ -26,11 +24,13 @@ from table_format.metadata_table.record_index_shard import (
     live_entries,
     look_up,
 )
-from table_format.metadata_table.records import SCHEMA_JSON
 from table_format.metadata_table.sources import Source
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
+from table_writer.encoding.hfile import write_hfile
+from table_writer.encoding.metadata_records import SCHEMA_JSON
+from table_writer.encoding.record_index_entries import encode_places
 from tests.support.index_writes import BY_PARTITION, change, gone, make, put
 
 KEYS = st.text(alphabet="ab0\uffee\U0001f600", max_size=4)

@@ -9,14 +9,14 @@ import pytest
 from table_format.codecs.avro_schema_tree import parse_text
 from table_format.errors import CorruptFileError
 from table_format.hfile.reader import HFileReader
-from table_format.hfile.writer import write_hfile
 from table_format.metadata_table import layout
 from table_format.metadata_table.keys import shard_of_key
 from table_format.metadata_table.record_index_entries import uuid_texts
 from table_format.metadata_table.record_index_shard import newest
-from table_format.metadata_table.records import SCHEMA, SCHEMA_JSON
-from table_format.metadata_table.sources import Piece
+from table_format.metadata_table.sources import SourceRecords
 from table_format.storage import Storage
+from table_writer.encoding.hfile import write_hfile
+from table_writer.encoding.metadata_records import SCHEMA, SCHEMA_JSON
 from tests.support.avro_rows import encoded
 
 TYPE = 5
@@ -44,11 +44,11 @@ def piece(**entries):
     keys = sorted(entries)
     values = encoded(SCHEMA, [entries[key] for key in keys])
     hfile = write_hfile(pa.array([k.encode() for k in keys]), pa.array(values), schema_json=SCHEMA_JSON, codec="GZ")
-    return Piece("test", HFileReader(hfile, "test").entries(), parse_text(SCHEMA_JSON))
+    return SourceRecords("test", HFileReader(hfile, "test").entries(), parse_text(SCHEMA_JSON))
 
 
 def deletes(*keys):
-    return Piece("deletes", piece(x=entry("p", text="f", encoding=1)).entries.take(slice(0, 0)), None, keys)
+    return SourceRecords("deletes", piece(x=entry("p", text="f", encoding=1)).entries.take(slice(0, 0)), None, keys)
 
 
 def found(*pieces):

@@ -6,25 +6,26 @@ import pytest
 
 from table_format.codecs.avro_schema_tree import parse_text
 from table_format.hfile.reader import HFileReader
-from table_format.metadata_table import column_stats, records
+from table_format.metadata_table import column_stats
 from table_format.metadata_table.keys import column_stats_key, shard_of_key
-from table_format.metadata_table.records import SCHEMA, SCHEMA_JSON
-from table_format.metadata_table.sources import Piece, newest_versions
+from table_format.metadata_table.sources import SourceRecords, newest_versions
+from table_writer.encoding import metadata_records as records
+from table_writer.encoding.metadata_records import SCHEMA, SCHEMA_JSON
 from tests.support.golden_metadata import statistics
 
 
 def piece(*rows):
     hfile, _ = records.column_stats_records(statistics(*rows)).hfiles(1)[0]
-    return Piece("test", HFileReader(hfile, "test").entries(), parse_text(SCHEMA_JSON))
+    return SourceRecords("test", HFileReader(hfile, "test").entries(), parse_text(SCHEMA_JSON))
 
 
 def deleted(*rows):
     keys = tuple(column_stats_key(column, partition, name) for partition, name, column in rows)
-    return Piece("deletes", piece(("p", "f", "x", 0, 0)).entries.take(slice(0, 0)), None, keys)
+    return SourceRecords("deletes", piece(("p", "f", "x", 0, 0)).entries.take(slice(0, 0)), None, keys)
 
 
 def typed(*pieces):
-    rows = column_stats.typed([list(pieces)], "x", pa.int64()).to_pylist()
+    rows = column_stats.merged([list(pieces)], "x", pa.int64()).to_pylist()
     return sorted(tuple(row.values()) for row in rows)
 
 
@@ -47,7 +48,7 @@ def test_a_version_of_nulls_takes_no_part_in_the_bounds():
 def test_an_unknown_bound_makes_the_merged_one_unknown():
     table = statistics(("p", "f", "x", 1, 5)).set_column(4, "min", pa.nulls(1, pa.binary()))
     hfile, _ = records.column_stats_records(table).hfiles(1)[0]
-    unknown = Piece("test", HFileReader(hfile, "test").entries(), parse_text(SCHEMA_JSON))
+    unknown = SourceRecords("test", HFileReader(hfile, "test").entries(), parse_text(SCHEMA_JSON))
     for pieces in ((unknown, piece(("p", "f", "x", 0, 9))), (piece(("p", "f", "x", 0, 9)), unknown)):
         assert typed(*pieces) == [("f", None, 9, 0, 6)]
 
@@ -58,14 +59,14 @@ def test_deletions_take_what_is_before_them():
     assert typed(kept, gone, piece(("p", "f", "x", 7, 8))) == [("f", 7, 8, 0, 3)]
     files = pa.table({"partition": ["p"], "file_name": ["f"]})
     hfile, count = records.deleted_column_stats_records(files, ["x", "y"]).hfiles(1)[0]
-    tombstones = Piece("test", HFileReader(hfile, "test").entries(), parse_text(SCHEMA_JSON))
+    tombstones = SourceRecords("test", HFileReader(hfile, "test").entries(), parse_text(SCHEMA_JSON))
     assert count == 2
     assert typed(kept, tombstones) == []
     assert column_stats.raw([[kept, tombstones]]).num_rows == 0
 
 
 def test_a_column_with_the_same_hash_is_another_column():
-    assert column_stats.typed([[piece(("p", "f", "x", 1, 5))]], "other", pa.int64()).num_rows == 0
+    assert column_stats.merged([[piece(("p", "f", "x", 1, 5))]], "other", pa.int64()).num_rows == 0
 
 
 def test_what_contradicts_itself_is_left_out_of_a_compaction():
@@ -102,13 +103,13 @@ def test_of_the_same_key_the_last_counts():
     made = records.column_stats_records(statistics(("p", "f", "x", 1, 1), ("p", "g", "x", 2, 2), ("p", "f", "x", 3, 3)))
     hfile, count = made.hfiles(1)[0]
     assert count == 2
-    read = column_stats.raw([[Piece("t", HFileReader(hfile, "t").entries(), parse_text(SCHEMA_JSON))]])
+    read = column_stats.raw([[SourceRecords("t", HFileReader(hfile, "t").entries(), parse_text(SCHEMA_JSON))]])
     assert sorted(read["min"].to_pylist()) == [b"\x06\x04", b"\x06\x06"]
 
 
 def test_no_records_no_file():
     assert records.Records.empty().hfiles(2) == {}
-    assert records.column_stats_records(column_stats.STATS_SCHEMA.empty_table()).hfiles(2) == {}
+    assert records.column_stats_records(records.STATISTICS_SCHEMA.empty_table()).hfiles(2) == {}
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,9 @@ def test_wrappers_of_later_releases_become_those_of_0_15(stored, kept):
     table = statistics(("p", "f", "x", 1, 1)).set_column(4, "min", pa.array([stored], pa.binary()))
     value = records.encode_statistics(table)
     hfile, _ = records.Records(pa.array([b"k"]), value).hfiles(1)[0]
-    [row] = column_stats.raw([[Piece("t", HFileReader(hfile, "t").entries(), parse_text(SCHEMA_JSON))]]).to_pylist()
+    [row] = column_stats.raw(
+        [[SourceRecords("t", HFileReader(hfile, "t").entries(), parse_text(SCHEMA_JSON))]]
+    ).to_pylist()
     assert row["min"] == kept
     assert row["max"] == b"\x06\x02"
 

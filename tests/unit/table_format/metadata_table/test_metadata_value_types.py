@@ -8,11 +8,11 @@ import pytest
 
 from table_format.codecs.arrow_numpy import spans_of
 from table_format.codecs.avro_columns import decode_columns
-from table_format.codecs.avro_encode import encode_union
 from table_format.codecs.avro_schema_tree import parse
 from table_format.metadata_table import bounds
 from table_format.metadata_table.bounds import ValueTypes
-from table_format.metadata_table.records import SCHEMA, WRAPPERS
+from table_writer.encoding.avro import encode_union
+from table_writer.encoding.metadata_records import SCHEMA, WRAPPERS
 
 UNION = parse(SCHEMA).child("ColumnStatsMetadata").optional.child("minValue")
 UTC = "UTC"

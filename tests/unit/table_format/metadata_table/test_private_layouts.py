@@ -1,4 +1,4 @@
-"""Indexes that Apache Hudi cannot read: commits say that they kept them."""
+"""Indexes that Apache Hudi cannot read: commits record that they updated them."""
 
 import pytest
 

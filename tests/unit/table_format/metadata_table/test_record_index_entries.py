@@ -9,13 +9,9 @@ from hypothesis import strategies as st
 
 from table_format.codecs.avro_schema_tree import parse
 from table_format.errors import CorruptFileError, RecordIndexError
-from table_format.metadata_table.record_index_entries import (
-    CHANGES_SCHEMA,
-    decode_values,
-    encode_locations,
-    encode_places,
-)
-from table_format.metadata_table.records import SCHEMA
+from table_format.metadata_table.record_index_entries import decode_values
+from table_writer.encoding.metadata_records import SCHEMA
+from table_writer.encoding.record_index_entries import CHANGES_SCHEMA, encode_locations, encode_places
 from tests.support.avro_rows import encoded
 
 NODE = parse(SCHEMA)

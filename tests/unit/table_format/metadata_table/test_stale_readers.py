@@ -1,4 +1,4 @@
-"""Readers of a state of the table after which the record index was compacted, cleaned, built anew or has grown."""
+"""Readers of an older state of the table, after the record index was compacted, cleaned, rebuilt or resized."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +29,7 @@ def indexed(folder: Path, options: dict[str, str]) -> tuple[LocalTable, TableCli
 
 
 def write_more(local: LocalTable) -> None:
-    """Enough for two compactions, so that the files of before are cleaned."""
+    """Enough for two compactions, so that older files are cleaned."""
     for number in range(8):
         local.write("upsert", rows(100 + 2 * number, 102 + 2 * number))
 
@@ -52,9 +52,9 @@ def test_what_is_gone_is_an_error_and_no_missing_keys(
     table = MetadataTable.open(client, client.timeline())
     assert table is not None
     later(local)
-    with pytest.raises(MissingFileError, match="read the table anew"):
+    with pytest.raises(MissingFileError, match="read the table again"):
         table.record_locations(KEYS)
-    with pytest.raises(MissingFileError, match="read the table anew"):
+    with pytest.raises(MissingFileError, match="read the table again"):
         table.count_record_keys(1000)
 
 

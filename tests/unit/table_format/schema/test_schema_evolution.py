@@ -160,6 +160,37 @@ def test_arrows_variants_become_what_tables_hold():
     assert conform(rows, schema)["t"].cast(pa.int64()).to_pylist() == [1, None, 2]
 
 
+def _encoded(values):
+    return pa.DictionaryArray.from_arrays(pa.array([0, None, 1], pa.int8()), values)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        _encoded(pa.array(["a", "b"], pa.string_view())),
+        _encoded(pa.array([b"a", b"b"], pa.binary_view())),
+        _encoded(_encoded(pa.array(["a", "b"], pa.string_view()))),
+        _encoded(pa.StructArray.from_arrays([_encoded(pa.array(["a", "b"], pa.string_view()))], ["x"])),
+        _encoded(pa.array([["a", None], ["b"]], pa.large_list(pa.string_view()))),
+        pa.StructArray.from_arrays([_encoded(pa.array(["a", "b"], pa.string_view()))], ["x"]),
+        pa.ListArray.from_arrays(pa.array([0, 1, 3]), _encoded(pa.array(["a", "b"], pa.string_view()))),
+        pa.FixedSizeListArray.from_arrays(_encoded(pa.array(["a", "b"], pa.string_view())), 3),
+        pa.MapArray.from_arrays([0, 1, 3], pa.array(list("pqr")), _encoded(pa.array(["a", "b"], pa.string_view()))),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_dictionaries_of_views_are_decoded_at_any_depth(column):
+    for rows in (pa.table({"c": column}), pa.table({"c": column.slice(1)})):
+        stored = conform(rows, storage_schema(rows.schema))
+        stored.validate(full=True)
+        assert stored["c"].to_pylist() == rows["c"].to_pylist()
+
+
+def test_an_unused_value_of_a_dictionary_need_not_fit():
+    column = pa.DictionaryArray.from_arrays(pa.array([1, None]), pa.array([1 << 40, 7]))
+    assert conform(pa.table({"c": column}), pa.schema([("c", pa.int32())]))["c"].to_pylist() == [7, None]
+
+
 def test_promotions_of_numbers_round_as_avro_does():
     rows = pa.table({"a": pa.array([(1 << 53) + 1, 7])})
     assert conform(rows, pa.schema([("a", pa.float64())]))["a"].to_pylist() == [float(1 << 53), 7.0]

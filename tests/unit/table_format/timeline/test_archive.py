@@ -1,4 +1,4 @@
-"""What is read of archived timelines, and what a timeline with gaps makes of it."""
+"""Reading archived timelines, and timelines with gaps."""
 
 import pytest
 

@@ -4,12 +4,12 @@ import threading
 
 import pytest
 
-from table_format.actions.table_services import RequestedReplaceMetadata
 from table_format.errors import ConflictError, OptionError, TransactionError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_writer.commit import conflicts
 from table_writer.timeline import heartbeat
+from table_writer.timeline.instants import RequestedReplaceMetadata
 from tests.support import toy_table
 from tests.support.toy_table import SCHEMA_JSON, assert_tidy, begin, rows_of, upsert, write_files
 
@@ -147,7 +147,7 @@ def test_file_groups_being_clustered_are_not_changed(client, storage):
     assert not isinstance(raised.value, ConflictError), "trying again is of no use"
     upsert(client, {("p=a", 1): {"k2": 20}})
     assert rows_of(storage.uri) == {("p=a", "k1"): 1, ("p=a", "k2"): 20}
-    assert [i.action for i in client.timeline().pending] == ["replacecommit"]  # a plan is no failed write
+    assert [i.action for i in client.timeline().pending] == ["replacecommit"]  # a plan is not a failed write
 
 
 def test_a_live_writer_is_not_rolled_back_under_lazy(client, storage):

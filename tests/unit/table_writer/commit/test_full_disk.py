@@ -1,4 +1,4 @@
-"""A full disk: one clear error, nothing left of the write, and no table that nobody can write to any more."""
+"""A full disk: one clear error, nothing left of the write, and a table that can still be written."""
 
 import itertools
 import shutil

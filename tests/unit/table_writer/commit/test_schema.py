@@ -10,15 +10,10 @@ import pytest
 from catalog import Table
 from table_format.errors import CorruptFileError, SchemaError
 from table_format.keys.java_hash import bucket_id_one
-from table_format.schema.internal_schema import (
-    evolve_schema,
-    newest_of_history,
-    parse_internal_schema,
-    parse_schema_history,
-    schema_history_with,
-)
+from table_format.schema.internal_schema import parse_internal_schema, parse_schema_history
 from table_format.table.client import TableClient
 from table_format.table.schema_history import KEY, internal_schemas
+from table_writer.commit.schema import evolve_schema, newest_of_history, schema_history_with
 from tests.support.golden_renames import lay_out
 from tests.support.local_writes import LocalTable
 
@@ -136,7 +131,7 @@ def test_a_key_column_that_was_renamed_is_refused(renamed: tuple[LocalTable, Row
     local, _ = renamed
     path = Path(local.client.storage.uri, ".hoodie/hoodie.properties")
     path.write_text(path.read_text().replace("precombine.field=ts", "precombine.field=at"))
-    with pytest.raises(SchemaError, match="'at' is no column of the table any more"):
+    with pytest.raises(SchemaError, match="'at' is no longer a column of the table"):
         local.write("upsert", batch(local, [5], at=1))
 
 

@@ -1,4 +1,4 @@
-"""Properties that another tool took out of a table: they come back from its commits, or the write is refused."""
+"""Properties that another tool removed from a table: they are restored from its commits, or the write is refused."""
 
 import json
 import logging

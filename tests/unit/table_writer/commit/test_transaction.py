@@ -146,7 +146,7 @@ def test_a_writer_taken_for_dead_publishes_nothing(client, storage):
     stats, columns = write_files(first, FIRST)
     upsert(client, {("p=b", 0): {"k3": 3}}, EAGER)  # a second writer rolls the first one back
     write_files(first, {("p=c", 0): {"k4": 4}})  # a task of the first goes on all the same
-    with pytest.raises(TransactionError, match="took this one for dead"):
+    with pytest.raises(TransactionError, match="considered this one dead"):
         first.commit(stats, schema_json=SCHEMA_JSON, column_stats=columns)
     assert rows_of(storage.uri) == {("p=b", "k3"): 3}
     upsert(client, {})
@@ -170,7 +170,7 @@ def test_rollback_of_what_is_not_pending(client, storage):
     [instant] = client.timeline().instants
     with pytest.raises(TransactionError, match="is completed"):
         rollback_instant(client, instant.time)
-    with pytest.raises(TransactionError, match="is no write"):
+    with pytest.raises(TransactionError, match="is not a write"):
         rollback_instant(client, "20200101000000000")
 
 
@@ -221,7 +221,7 @@ def test_merge_on_read_is_refused(client, storage):
 def test_a_failed_clean_does_not_fail_the_commit(client, storage, monkeypatch, caplog):
     import table_writer.commit.transaction as module
 
-    def failing(*args):
+    def failing(*_, **__):
         raise MissingFileError("gone")
 
     monkeypatch.setattr(module, "clean_locked", failing)

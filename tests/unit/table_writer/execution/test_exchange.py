@@ -1,4 +1,4 @@
-"""Rows brought to their slots: columns that lie in one array already are not copied."""
+"""Rows exchanged by slot: columns that are in one array already are not copied."""
 
 import decimal
 import itertools

@@ -23,6 +23,8 @@ from table_format.errors import (
     RecordError,
     SchemaError,
 )
+from table_format.threads import _Cores, compute_threads
+from table_writer.execution import local
 from table_writer.execution.executor import Failure
 from table_writer.execution.local import LocalExecutor
 from table_writer.execution.sources import ArrowRows, stored_schema
@@ -77,6 +79,15 @@ def test_rows_beyond_the_limit_wait_in_files_and_memory_stays_near_it(tmp_path: 
         assert (foot.min_key, foot.max_key) == (whole[0].as_py(), whole[-1].as_py())
         assert foot.bloom is not None
         assert foot.bloom.may_contain(whole.slice(0, 1000)).all()
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3, 9])
+def test_tasks_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch, tasks: int) -> None:
+    monkeypatch.setattr(local, "_cores", lambda: 4)
+    monkeypatch.setattr(_Cores, "most", 8)
+    found = LocalExecutor(4, memory=1 << 30).map(lambda _: compute_threads(), range(tasks))
+    assert found == [4 // min(4, tasks)] * tasks
+    assert compute_threads() == 8
 
 
 @pytest.mark.parametrize("kind", ["buckets", "RECORD_INDEX"])

@@ -1,10 +1,12 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_writer.blocks import SPLIT_SCHEMA, placements, slot_rows, split_batches
+from spark_writer.blocks import SPLIT_SCHEMA, placements, split_batches
+from spark_writer.received import slot_rows
 from table_format.errors import RecordError
 from table_format.keys.bucket_index import BucketHashRule
 from table_format.keys.java_hash import bucket_id_one
@@ -35,14 +37,26 @@ def split(how: Any, *batches: pa.RecordBatch) -> list[SplitRows]:
     return list(split_rows(how, iter(batches), TaskIdentity(3, "3-0-0")))
 
 
-def by_sparks_shuffle(parts: list[SplitRows], slots: int) -> Iterator[pa.Table]:
+def by_sparks_shuffle(parts: list[SplitRows], slots: int, most: int = 1 << 30) -> Iterator[pa.Table]:
     """What a task of each slot gets, with the blocks in another order than they came."""
     blocks = list(split_batches(parts, slots))
     assert all(block.schema == SPLIT_SCHEMA for block in blocks)
     for number in placements(slots).tolist():
         sent = [block.filter(pa.compute.equal(block["slot"], number)) for block in reversed(blocks)]
-        for slot in slot_rows(sent):
+        for slot in slot_rows(sent, waiting=most):
             yield slot.whole("in one slot", "")[0]
+
+
+def by_a_task_of_all_slots(parts: list[SplitRows], slots: int, most: int = 1 << 30) -> Iterator[pa.Table]:
+    """What one task gets that has all slots; they come in the order of the numbers that stand for them."""
+    blocks = list(split_batches(parts, slots, 1))
+    tables = [slot.whole("in one slot", "")[0] for slot in slot_rows(reversed(blocks), waiting=most)]
+    for place in np.argsort(np.argsort(placements(slots, 1))):
+        yield tables[place]
+
+
+def by_a_task_that_spills(parts: list[SplitRows], slots: int) -> Iterator[pa.Table]:
+    yield from by_a_task_of_all_slots(parts, slots, 0)
 
 
 def in_files(parts: list[SplitRows], slots: int, limit: int = 0) -> Iterator[pa.Table]:
@@ -59,7 +73,10 @@ def in_memory(parts: list[SplitRows], slots: int) -> Iterator[pa.Table]:
     yield from in_files(parts, slots, 1 << 30)
 
 
-@pytest.mark.parametrize("exchange", [by_sparks_shuffle, in_files, in_memory])
+@pytest.mark.parametrize(
+    "exchange",
+    [by_sparks_shuffle, by_a_task_of_all_slots, by_a_task_that_spills, in_files, in_memory],
+)
 def test_each_row_goes_to_the_slot_of_its_bucket_in_order(exchange: Callable[..., Iterator[pa.Table]]) -> None:
     parts = split(plan(flush=1), batch(0, 50), batch(50, 50))
     seen: list[int] = []

@@ -1,11 +1,14 @@
-"""File groups of the index as compaction of the metadata table leaves them."""
+"""File groups of the index after compaction of the metadata table."""
 
 import pytest
 
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.layout import list_file_groups
 from table_format.metadata_table.record_index_layout import GLOBAL, IndexLayout
+from table_format.metadata_table.slices import ValidInstants
+from table_format.metadata_table.sources import PartitionSources
 from table_writer.metadata import index_compaction, index_files
+from table_writer.metadata.instants import last_compaction, load_metadata_timeline
 from table_writer.metadata.writer import update_metadata_table
 from table_writer.record_index.resize import resize
 from tests.support import golden_metadata as golden
@@ -44,6 +47,29 @@ def test_a_large_file_group_waits_for_more_and_a_full_one_is_told(client, storag
     change(client, options=AT_ONCE)
     assert sum(len(group.base_files) for group in list_file_groups(storage, names.RECORD_INDEX)) > 3
     assert content(storage.uri).keys() == {(f"k{number}", "") for number in range(30, 240)} | {("new", "")}
+
+
+def test_no_log_block_is_older_than_the_writes_that_archiving_leaves(client, storage, monkeypatch):
+    monkeypatch.setattr(index_compaction, "_LARGE", 10)
+    change(client, *(put(f"k{number}") for number in range(240)), options=AT_ONCE)
+    change(client, options=AT_ONCE)
+    waited = 0
+    for number in range(45):
+        change(client, put(f"new{number}"))
+        data = client.timeline()
+        times, compacted = unmerged(client, data)
+        assert all(time >= data.writes[-min(20, len(data.writes))].time for time in times)
+        waited = max(waited, sum(time < compacted for time in times))
+    assert waited > 0, "compactions leave some blocks to the next one"
+    assert len(content(storage.uri)) == 285
+
+
+def unmerged(client, data):
+    """Instants of the index's log blocks, and the last compaction of the metadata table."""
+    metadata = load_metadata_timeline(client.storage)
+    slices = PartitionSources(client.storage, names.RECORD_INDEX, ValidInstants(data, metadata)).slices
+    times = [block.instant for file_slice in slices for block in file_slice.blocks]
+    return [time for time in times if time is not None], last_compaction(metadata)
 
 
 def test_entries_of_another_schema_are_encoded_anew(client, storage, monkeypatch):

@@ -1,4 +1,4 @@
-"""Writers beside each other, and deltas for an index that is another by now."""
+"""Concurrent writers, and deltas for an index that was rebuilt meanwhile."""
 
 import pytest
 

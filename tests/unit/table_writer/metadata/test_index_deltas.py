@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from table_format.errors import CorruptFileError, RecordError, RecordIndexError, TransactionError
 from table_format.metadata_table.keys import shard_of_key
-from table_format.metadata_table.record_index_entries import CHANGES_SCHEMA
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout, partition_family
 from table_format.storage import Storage
+from table_writer.encoding.record_index_entries import CHANGES_SCHEMA
 from table_writer.metadata.index_deltas import DeltaFile, changed_groups, delta_folder, read_deltas, write_delta
 from table_writer.timeline.markers import create_marker, delete_markers, read_markers
 
@@ -88,7 +88,7 @@ def test_deltas_go_with_the_markers_and_are_none(storage):
     file = write_delta(storage, delta_folder("1"), "a", FIVE, changes(put("a")))
     assert [marker.file_name for marker in read_markers(storage, "1")] == ["f.parquet"]
     delete_markers(storage, "1")
-    with pytest.raises(TransactionError, match="took this one for dead"):
+    with pytest.raises(TransactionError, match="considered this one dead"):
         read_deltas(storage, [file], shard_of_key("a", 5))
 
 

@@ -1,4 +1,4 @@
-"""An index as a table is made with it, and how many file groups it gets."""
+"""The index of a new table, and its number of file groups."""
 
 import json
 

@@ -10,8 +10,8 @@ from table_format.errors import OptionError, TransactionError
 from table_format.log.blocks import read_log_blocks
 from table_format.metadata_table import layout
 from table_format.metadata_table.reader import MetadataTable
-from table_format.metadata_table.records import SCHEMA
 from table_format.storage import Storage
+from table_writer.encoding.metadata_records import SCHEMA
 from table_writer.metadata import instants, writer
 from table_writer.metadata.compaction import MAX_DELTA_COMMITS_KEY, clean_metadata_table, compact_metadata_table
 from table_writer.metadata.creation import add_column_stats, create_metadata_table

@@ -1,4 +1,4 @@
-"""The merge rule of tables that record none, as Apache 0.15.0's copy-on-write tables do not: the job says it.
+"""The merge rule of tables that record none, as Apache 0.15.0's copy-on-write tables do: the job gives it.
 
 What 0.15.0 itself does with these options is shown in tests/engines/test_apache_properties.py.
 """

@@ -301,7 +301,7 @@ def test_a_count_that_the_keys_contradict_is_refused(tmp_path: Path) -> None:
         text = commit.read_text()
         commit.write_text(text.replace("hoodie.catalog.table.properties", "of.somebody"))
     apaches = LocalTable(local.client, {})
-    with pytest.raises(OptionError, match="belongs into another bucket"):
+    with pytest.raises(OptionError, match="belongs to another bucket"):
         apaches.write("upsert", rows(range(40), ts=2), {BUCKETS: "5"})
     apaches.write("upsert", rows(range(40), v=7, ts=2), {BUCKETS: "2"})
     assert values(local) == expected(range(40), 7)

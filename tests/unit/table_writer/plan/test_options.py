@@ -3,8 +3,9 @@ import re
 import pytest
 
 from table_format.errors import OptionError
+from table_writer.plan import executor_options
 from table_writer.plan import option_registry as registry
-from table_writer.plan.option import Kind
+from table_writer.plan.option import Kind, Option
 from table_writer.plan.option_registry import REGISTRY
 from table_writer.plan.options import WriteOptions
 
@@ -65,5 +66,5 @@ def test_the_registry_is_sound() -> None:
         assert bool(option.choices) == (option.kind is Kind.CHOICE)
         if option.default is not None:
             assert WriteOptions.of({option.key: option.default}).text(option) == option.default
-    named = {value for name, value in vars(registry).items() if isinstance(value, registry.Option)}
+    named = {value for value in (vars(registry) | vars(executor_options)).values() if isinstance(value, Option)}
     assert named == set(REGISTRY)

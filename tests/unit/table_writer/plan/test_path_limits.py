@@ -1,4 +1,4 @@
-"""How long names and paths may be."""
+"""Limits on the length of names and paths."""
 
 import os
 from pathlib import Path
@@ -44,13 +44,13 @@ def test_files_can_be_written_to_the_longest_path(tmp_path: Path) -> None:
     longest = ("/".join(["p" * 200] * (found.path // 200 + 1)))[: found.path].rstrip("/")
     found.refuse_long(pa.array([longest], TEXT))
     create_marker(Storage(str(tmp_path)), "20261122055913084", longest, NAME, "CREATE")
-    with pytest.raises(RecordError, match=f"has {found.path + 1} bytes, of which this place of the table takes"):
+    with pytest.raises(RecordError, match=f"has {found.path + 1} bytes, and the table.s storage takes at most"):
         found.refuse_long(pa.array([longest + "p" * (found.path + 1 - len(longest))], TEXT))
 
 
 def test_object_stores_limit_whole_keys() -> None:
     found = PathLimits.of(place("s3", "bucket/warehouse/t"))
-    # the bucket is no part of the key
+    # the bucket is not part of the key
     assert found == PathLimits(None, 1024 - 160 - len("warehouse/t"))
     found.refuse_long(pa.array(["p" * 800], TEXT))
     with pytest.raises(RecordError, match="has 900 bytes"):

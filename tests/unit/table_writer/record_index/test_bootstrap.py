@@ -1,4 +1,4 @@
-"""The index of a table with data: what it says, restarts, and commits that come meanwhile."""
+"""Building the index of a table with data: its entries, restarts, and commits meanwhile."""
 
 import logging
 import os
@@ -11,12 +11,15 @@ import pyarrow as pa
 import pytest
 
 from table_format.errors import RecordError, RecordIndexError, TransactionError, UnsupportedTableError
-from table_format.mapping import in_threads
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.table.client import TableClient
 from table_writer.commit.transaction import WriteTransaction
+from table_writer.execution.executor import in_threads
 from table_writer.record_index.bootstrap import bootstrap_index
+from table_writer.record_index.resize import resize
 from table_writer.record_index.verify import verify_index
+from table_writer.services.clean import clean
+from tests.support.faults import FaultyStorage, dying
 from tests.support.indexed_tables import (
     BUCKETS,
     RECORD_INDEX,
@@ -25,6 +28,7 @@ from tests.support.indexed_tables import (
     make,
     rows,
 )
+from tests.support.toy_table import assert_tidy
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "tables" / "tables.tar.xz"
 APACHES = ("v6_0150__bkt_longkey", "v6_0150__nomdt", "v6_0150__bloom_replace", "v6_1200__cluster", "v6_1200__rli_part")
@@ -158,7 +162,7 @@ def test_killed_at_any_step_and_begun_again(tmp_path: Path, monkeypatch: pytest.
             assert "record_index" not in table.client.reload().metadata_partitions
             continue
         break
-    assert kills == 6  # four slices and three file groups, the last of which is no kill
+    assert kills == 6  # four slices and three file groups, the last of which is not a kill
     assert report.keys_read == 0
     assert index_places(table.client) == expected
 
@@ -264,6 +268,21 @@ def test_a_write_under_way_is_waited_for(tmp_path: Path) -> None:
         report = bootstrap_index(table.client, groups=1, progress=tell)
     assert report.keys_read == 0  # the attempt that gave up had read them
     assert index_places(table.client) == data_places(table.client)
+
+
+@pytest.mark.parametrize(("change", "job"), [(3, bootstrap_index), (5, bootstrap_index), (3, resize)])
+def test_a_clean_that_a_dead_writer_began_is_finished(tmp_path: Path, change: int, job: Callable[..., Any]) -> None:
+    table = make(tmp_path, RECORD_INDEX | {"hoodie.clean.automatic": "false"})
+    for x in range(3):
+        table.write("upsert", rows(0, 6, partitions=1, x=x))
+    with dying(change):
+        clean(TableClient.open(FaultyStorage(table.client.storage.uri)), {"hoodie.cleaner.commits.retained": "1"})
+    (tmp_path / "things/.hoodie/lock").unlink()  # its process is no more
+    assert [instant.action for instant in table.client.timeline().pending] == ["clean"]
+    job(table.client, groups=1, **({"wait_seconds": 0} if job is bootstrap_index else {}))
+    assert not table.client.timeline().pending
+    assert index_places(table.client) == data_places(table.client)
+    assert_tidy(table.client.storage.uri)
 
 
 def test_files_that_are_cleaned_while_they_are_read(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A bootstrap that dies at any change of the storage leaves no wrong index, and nothing in the way of others."""
+"""A bootstrap that dies at any change of the storage leaves no wrong index, and does not block others."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Base files of an index out of the keys of data files: what they hold, and what a restart does not do again."""
+"""Base files of an index from the keys of data files: their content, and what a restart reuses."""
 
 import datetime as dt
 from collections.abc import Callable, Sequence
@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from table_format.codecs.avro_schema_tree import parse
 from table_format.errors import CorruptFileError, RecordIndexError
 from table_format.hfile.reader import HFileReader
-from table_format.mapping import in_threads
 from table_format.metadata_table.record_index_entries import decode_values
 from table_format.metadata_table.record_index_layout import IndexLayout, partition_family
-from table_format.metadata_table.records import SCHEMA
 from table_format.storage import Storage
 from table_format.timeline.timeline import Timeline
+from table_writer.encoding.metadata_records import SCHEMA
+from table_writer.execution.executor import in_threads
 from table_writer.record_index import runs as runs_module
 from table_writer.record_index.build import Built, IndexBuild, begun_layouts, clear_builds, portions
 from table_writer.record_index.key_source import KeySource

@@ -1,4 +1,4 @@
-"""Comparing any index with any data: the faults are those of two dictionaries, and what mends the index does."""
+"""Comparing any index with any data: the faults equal those of two dictionaries, and the repair corrects the index."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Deaths while a record index gains file groups: keys are looked for where they are all the same."""
+"""Crashes while a record index gains file groups: keys are still found."""
 
 import shutil
 from pathlib import Path

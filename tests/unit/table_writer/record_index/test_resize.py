@@ -1,10 +1,10 @@
-"""An index that is spread over more file groups, over fewer, or gets further ones."""
+"""An index that is rehashed to more or fewer file groups, or gets further ones."""
 
 import pytest
 
 from table_format.errors import ConflictError, OptionError, RecordIndexError, TransactionError
-from table_format.mapping import in_threads
 from table_format.metadata_table.record_index_layout import IndexLayout
+from table_writer.execution.executor import in_threads
 from table_writer.metadata.creation import publish_index
 from table_writer.record_index.resize import make_room, resize
 from tests.support.index_writes import (

@@ -1,4 +1,4 @@
-"""Each kind of fault is found, and mended; a right index has none."""
+"""Each kind of fault is found and repaired; a correct index has none."""
 
 import tarfile
 from collections.abc import Callable, Sequence
@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from table_format.errors import ConflictError, OptionError, RecordIndexError, TransactionError
-from table_format.mapping import in_threads
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.table.client import TableClient
 from table_writer.commit.transaction import WriteTransaction
+from table_writer.execution.executor import in_threads
 from table_writer.metadata.creation import publish_index
 from table_writer.metadata.index_files import BuiltFile
 from table_writer.record_index.build import IndexBuild

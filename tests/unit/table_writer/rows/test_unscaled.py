@@ -1,4 +1,4 @@
-"""Decimals that come as longs."""
+"""Decimals that arrive as longs."""
 
 import decimal
 

@@ -1,4 +1,4 @@
-"""What the footer says of record keys after surgery."""
+"""The footer's facts about record keys after surgery."""
 
 import dataclasses
 
@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from table_format.base_file.footer import BLOOM, BLOOM_TYPE, MAX_KEY, MIN_KEY, BaseFileFooter, footer
-from table_format.base_file.writer import BaseFileOptions, bloom_of
 from table_format.storage import Storage
+from table_writer.encoding.base_file import BaseFileOptions, bloom_of
 from table_writer.surgery.key_texts import key_texts
 from table_writer.surgery.splice import Dropped, FileEdit, NewColumns, splice
 

@@ -1,4 +1,4 @@
-"""Upserts and deletes by surgery: what is touched, what is counted, and when a file is written anew instead."""
+"""Upserts and deletes by surgery: what is touched, what is counted, and when a file is rewritten instead."""
 
 from types import SimpleNamespace
 
@@ -192,11 +192,11 @@ def test_pages_tell_of_keys_between_them(tmp_path):
     options = {"hoodie.parquet.page.size": "1", "hoodie.parquet.bloom.filter.enabled": "false"}
     slot.write(rows_of(numbers), options)
     assert slot.group_rows() == [6072]
-    with open_file(slot.storage, slot.path, pa.schema([*META_FIELDS, *SCHEMA])) as opened, opened.key_pages() as pages:
-        assert [page.first for page in pages(0)][2:4] == ["k02048", "k05000"]
+    with open_file(slot.storage, slot.path, pa.schema([*META_FIELDS, *SCHEMA])) as opened:
+        assert [page.first for page in opened.key_pages(0)][2:4] == ["k02048", "k05000"]
         asked = {}
         for key in ("k00000", "k03071", "k04000", "k05000", "k07999", "k08000"):
-            asked[key] = candidate_groups(opened.footer, opened.ranges, pa.array([key]), pages)
+            asked[key] = candidate_groups(opened.footer, opened.ranges, pa.array([key]), opened.key_pages)
     assert asked == {"k00000": [0], "k03071": [0], "k04000": [], "k05000": [0], "k07999": [0], "k08000": []}
 
 

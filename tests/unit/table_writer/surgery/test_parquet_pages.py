@@ -1,4 +1,4 @@
-"""The check of pages sees what is wrong, so that its silence means something."""
+"""The page check detects faults, so that its success is meaningful."""
 
 import io
 

@@ -1,8 +1,9 @@
-"""Files out of copied and encoded column chunks."""
+"""Files made of copied and encoded column chunks."""
 
 import contextlib
 import io
 import os
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -12,10 +13,15 @@ import pytest
 from pyarrow import fs
 
 from table_format.base_file.footer import footer
-from table_format.base_file.writer import BaseFileOptions
 from table_format.errors import MissingFileError
 from table_format.storage import Storage
+from table_format.threads import within_threads
+from table_writer.encoding import base_file
+from table_writer.encoding.base_file import BaseFileOptions
+from table_writer.surgery.encode import encode_columns, rows_to_encode
+from table_writer.surgery.footer import read_footer
 from table_writer.surgery.policy import CannotSplice, why_not
+from table_writer.surgery.source import open_source
 from table_writer.surgery.splice import Dropped, FileEdit, NewColumns, splice
 from tests.support.golden_base_files import DATA_FILES, FILES
 from tests.support.parquet_pages import check_pages
@@ -84,9 +90,24 @@ def test_rows_go_and_come(folder):
     assert result.groups_touched == 5
     assert result.chunks_encoded == 3 * 9 + 3
     assert result.metadata.row_group(3 - 1).sorting_columns == ()
-    found = duckdb.execute(f"select count(*), sum(v), min(key) from '{folder}/new.parquet' where v >= 500").fetchone()
+    query = f"select count(*), sum(v), min(key) from '{folder}/new.parquet' where v >= 500"
+    [found] = duckdb.execute(query).fetchall()
     total = sum(range(500, 1620)) + sum(range(2000, 2500)) + sum(range(9000, 9010)) + sum(range(9100, 9103))
     assert found == (1120 + 500 + 13, total, "k000500")
+
+
+def test_a_file_is_the_same_by_any_number_of_threads(folder):
+    edit = FileEdit(
+        {group: NewColumns(pa.table({"v": np.arange(GROUP) * group})) for group in range(5)},
+        [rows(10, first=9000)],
+        {"_hoodie_file_name": "new"},
+    )
+    files = []
+    for threads in (1, 4):
+        with within_threads(threads):
+            check_splice(folder, edit)
+        files.append(Path(folder, "new.parquet").read_bytes())
+    assert files[0] == files[1]
 
 
 def test_a_file_can_be_spliced_again_and_again(folder):
@@ -132,15 +153,15 @@ def test_parquet_bloom_filters_are_copied_and_those_of_new_chunks_gone(tmp_path)
         after = check_pages(stream.read())
     assert (before.blooms, after.blooms) == (2 * before.groups, 2 * before.groups - 1)
     query = f"select count(*) from '{tmp_path}/new.parquet' where"
-    assert duckdb.execute(f"{query} s = '150'").fetchone() == (100,)
-    assert duckdb.execute(f"{query} s = '200'").fetchone() == (0,)
+    assert duckdb.execute(f"{query} s = '150'").fetchall() == [(100,)]
+    assert duckdb.execute(f"{query} s = '200'").fetchall() == [(0,)]
 
 
 @pytest.mark.parametrize("name", DATA_FILES[::6])
 def test_files_of_apache_hudi_are_spliced(name, tmp_path):
     """Among them lists of two levels."""
     with open(tmp_path / "old.parquet", "wb") as stream:
-        stream.write(FILES[f"files/{name}"])
+        stream.write(FILES[name].data)
     table = pq.ParquetFile(tmp_path / "old.parquet").read_row_group(0)
     half = len(table) // 2 or 1
     constants = {"_hoodie_file_name": "new"} if "_hoodie_file_name" in table.column_names else {}
@@ -149,9 +170,9 @@ def test_files_of_apache_hudi_are_spliced(name, tmp_path):
 
 
 def test_lists_of_two_levels_take_no_nulls(tmp_path):
-    two = (name for name in DATA_FILES if b"arr.array" in _leaves(FILES[f"files/{name}"]))
+    two = (name for name in DATA_FILES if b"arr.array" in _leaves(FILES[name].data))
     with open(tmp_path / "old.parquet", "wb") as stream:
-        stream.write(FILES[f"files/{next(two)}"])
+        stream.write(FILES[next(two)].data)
     table = pq.ParquetFile(tmp_path / "old.parquet").read_row_group(0)
     values = pa.array([[None]] * len(table), pa.list_(table.schema.field("arr").type.value_type))
     edit = FileEdit({0: NewColumns(pa.table({"arr": values}))})
@@ -211,7 +232,7 @@ def test_damage_is_refused(folder):
             stream.write(broken)
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(folder, "new.parquet"))
-        try:  # a changed statistic or name is no damage that shows
+        try:  # a changed statistic or name is damage that does not show
             splice(Storage(folder), "cut.parquet", "new.parquet", edit, BaseFileOptions())
         except CannotSplice:
             assert not os.path.exists(os.path.join(folder, "new.parquet"))
@@ -321,3 +342,23 @@ def test_without_the_kernel_the_bytes_are_the_same(folder, monkeypatch):
     splice(Storage(folder), "old.parquet", "other.parquet", edit, BaseFileOptions())
     with open(os.path.join(folder, "one.parquet"), "rb") as one, open(f"{folder}/other.parquet", "rb") as other:
         assert one.read() == other.read()
+
+
+def test_indices_of_one_byte_are_encoded_to_the_same_bytes(tmp_path, monkeypatch):
+    texts = [None, "a", "b", "", "a"] * 300
+    rows = pa.table(
+        {
+            "few": pa.array(texts).dictionary_encode(),
+            "one_more": pa.array([f"{n % 129:03}" for n in range(1500)]).dictionary_encode(),
+            "most": pa.array([f"{n % 128:03}" for n in range(1500)]).dictionary_encode(),
+            "nulls": pa.nulls(1500, pa.string()).dictionary_encode(),
+        }
+    )
+    pq.write_table(rows, tmp_path / "f", store_schema=False)
+    with open_source(Storage(str(tmp_path)), "f") as source:
+        footer = read_footer(source)
+    narrow = encode_columns(rows_to_encode(rows, footer, BaseFileOptions(), {}), footer, indexed=True)
+    monkeypatch.setattr(base_file, "_MOST_SMALL", -1)
+    wide = encode_columns(rows_to_encode(rows, footer, BaseFileOptions(), {}), footer, indexed=True)
+    assert narrow.source.buffer.equals(wide.source.buffer)
+    assert pq.read_table(pa.BufferReader(narrow.source.buffer)).equals(pq.read_table(tmp_path / "f"))

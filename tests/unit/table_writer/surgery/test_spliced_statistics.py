@@ -1,4 +1,4 @@
-"""Statistics by the footer, where it is silent or says too little."""
+"""Statistics from a footer that lacks some or has too little."""
 
 import decimal
 import math
@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from table_format.base_file.writer import BaseFileOptions
 from table_format.storage import Storage
+from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.surgery import merge_file
 from table_writer.surgery.merge_file import spliced_statistics
 from table_writer.surgery.splice import FileEdit, splice
@@ -45,7 +45,7 @@ def test_texts_of_writers_that_may_cut_them_are_read(tmp_path, monkeypatch):
     duckdb.execute(f"copy cut to '{tmp_path}/f' (format parquet)")
     check_statistics(Storage(str(tmp_path)), "f", pq.read_metadata(tmp_path / "f"))
     read = []
-    monkeypatch.setattr(merge_file._Extremes, "take_from_rows", lambda self, column: read.append(self.field.name))
+    monkeypatch.setattr(merge_file.GrowingBounds, "add_rows", lambda self, column: read.append(self.name))
     metadata = pq.read_metadata(tmp_path / "f")
     schema = pa.schema({"s": pa.string(), "i": pa.int64()})
     storage = Storage(str(tmp_path))
@@ -83,11 +83,11 @@ def test_only_what_the_footer_does_not_tell_is_read(tmp_path, monkeypatch):
     table = pa.table({"i": range(6), "s": ["a", "b", "c" * 5000, "d", "e", "f"]})
     pq.write_table(table, tmp_path / "f", row_group_size=2)
     read = []
-    plain = merge_file._Extremes.take_from_rows
+    plain = merge_file.GrowingBounds.add_rows
     monkeypatch.setattr(
-        merge_file._Extremes,
-        "take_from_rows",
-        lambda self, column: (read.append((self.field.name, len(column))), plain(self, column)),
+        merge_file.GrowingBounds,
+        "add_rows",
+        lambda self, column: (read.append((self.name, len(column))), plain(self, column)),
     )
     check_statistics(Storage(str(tmp_path)), "f", pq.read_metadata(tmp_path / "f"))
     assert read == [("s", 2)]
@@ -96,7 +96,7 @@ def test_only_what_the_footer_does_not_tell_is_read(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", DATA_FILES[::9])
 def test_files_of_apache_hudi(tmp_path, name):
     with open(tmp_path / "old", "wb") as stream:
-        stream.write(FILES[f"files/{name}"])
+        stream.write(FILES[name].data)
     storage = Storage(str(tmp_path))
     edit = FileEdit(texts={"a": "b"})
     check_statistics(storage, "new", splice(storage, "old", "new", edit, BaseFileOptions()).metadata)

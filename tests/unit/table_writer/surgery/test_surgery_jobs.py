@@ -1,4 +1,4 @@
-"""Whole jobs with row-group surgery: what the summary says, and options."""
+"""Whole jobs with row-group surgery: the summary, and options."""
 
 import io
 import pathlib

@@ -1,4 +1,4 @@
-"""Where new records go."""
+"""The file groups of new records."""
 
 import numpy as np
 import pyarrow as pa
@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from table_format.errors import TransactionError
-from table_writer.tagging.placement import Places, Sample, Sizing, place_inserts, slot_targets
+from table_writer.tagging.placement import Placement, Sample, Sizing, place_inserts, slot_targets
+from table_writer.tagging.tagging import NEW, file_names_of
 
 SIZING = Sizing(small=100, most=120, record=10.0)
 
@@ -17,7 +18,7 @@ def sample(keys: list[str], rows: int | None = None) -> Sample:
     return Sample(count, pa.array(keys, pa.string()), np.full(len(keys), count / max(1, len(keys))))
 
 
-def counts(places: Places, keys: list[str], partition: str = "") -> dict[int, int]:
+def counts(places: Placement, keys: list[str], partition: str = "") -> dict[int, int]:
     numbers = places.partitions[partition].numbers_of(pa.array(keys, pa.string()))
     return {int(n): int(c) for n, c in zip(*np.unique(numbers, return_counts=True), strict=True)}
 
@@ -79,13 +80,19 @@ def test_every_key_has_a_file_and_equal_keys_the_same(keys: list[str], rows: int
 
 
 def test_targets_are_shared_out_among_tasks() -> None:
-    current = pa.table({"partition": ["p", "q", "p"]})
+    current = pa.table({"partition": ["p", "q", "p"], "file_id": ["f0", "f1", "f2"]})
     places = place_inserts({"r": sample(keys_of(20)), "q": sample(["z"])}, {"q": [(1, 10)]}, SIZING, 3)
     targets = slot_targets({2: 4}, places, current, 3)
     assert targets.numbers.tolist() == [1, 2, 3, 4]
     assert [targets.names[code] for code in targets.partitions] == ["q", "p", "r", "r"]
     assert targets.slots.tolist() == [0, 1, 2, 0]
     assert targets.positions(np.array([4, 1, 1], np.int32)).tolist() == [3, 0, 0]
+    tagged = pa.array([file_names_of(pa.array(["p"]), pa.array(["f2"]))[0].as_py(), None]).dictionary_encode()
+    assert targets.numbers_of(tagged).tolist() == [2, NEW]
+    others = pa.array([file_names_of(pa.array(["p"]), pa.array(["f0"]))[0].as_py()]).dictionary_encode()
+    assert targets.numbers_of(others.slice(0, 0)).tolist() == []
+    with pytest.raises(TransactionError, match="second time"):
+        targets.numbers_of(others)
     for unknown in (0, 5):
         with pytest.raises(TransactionError, match="second time"):
             targets.positions(np.array([1, unknown], np.int32))

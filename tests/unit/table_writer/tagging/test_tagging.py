@@ -1,4 +1,4 @@
-"""What becomes of each row of a batch, by where the index has its key."""
+"""What a write does with each row of a batch, by the location of its key in the index."""
 
 from pathlib import Path
 from typing import Any
@@ -7,14 +7,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from table_format.base_file.writer import write_base_file
 from table_format.codecs.avro_schema import schema_text
 from table_format.errors import RecordError, RecordIndexError, SchemaError
-from table_format.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY, add_meta_columns
+from table_format.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from table_format.metadata_table.record_index_entries import LOCATIONS_SCHEMA
 from table_format.storage import Storage
+from table_writer.encoding.base_file import write_base_file
+from table_writer.encoding.meta_columns import add_meta_columns
+from table_writer.tagging.files import CurrentFiles
 from table_writer.tagging.moves import MovePlan
-from table_writer.tagging.tagging import NEW, Known, TagPlan, Tags, file_names_of, slim_rows, tag_rows
+from table_writer.tagging.rows import Profile
+from table_writer.tagging.tagging import NEW, Known, TagPlan, Tags, file_names_of, place_of, slim_rows, tag_rows
 
 PARTITIONS = pa.array(["p", "q", "q"])
 FILES = file_names_of(PARTITIONS, pa.array(["f0", "f1", "f2"]))
@@ -48,11 +51,14 @@ def batch(
 
 
 def tagged(rows: pa.Table, **plan: Any) -> set[tuple[int, int, bool]]:
-    return entries(tag_rows(rows, lookup, TagPlan(FILES, PARTITIONS, **plan)))
+    return entries(tag_rows(rows, lookup, TagPlan(**plan)))
 
 
 def entries(tags: Tags) -> set[tuple[int, int, bool]]:
-    found = list(zip(tags.rows.tolist(), tags.numbers.tolist(), tags.gone.tolist(), strict=True))
+    """Rows with the place of their file group in `FILES`."""
+    places = [FILES.to_pylist().index(name) for name in tags.groups.to_pylist()]
+    numbers = [NEW if number == NEW else places[number] for number in tags.numbers.tolist()]
+    found = list(zip(tags.rows.tolist(), numbers, tags.gone.tolist(), strict=True))
     assert len(set(found)) == len(found)
     return set(found)
 
@@ -64,7 +70,7 @@ def test_known_keys_go_to_their_files_and_others_are_new() -> None:
 
 
 def test_without_an_index_all_rows_are_new_but_unique() -> None:
-    tags = tag_rows(batch("aba", "pqr"), None, TagPlan(FILES, PARTITIONS, known=Known.REPLACE))
+    tags = tag_rows(batch("aba", "pqr"), None, TagPlan(known=Known.REPLACE))
     assert entries(tags) == {(1, NEW, False), (2, NEW, False)}
 
 
@@ -110,15 +116,32 @@ def test_what_is_inserted_has_nothing_to_delete() -> None:
 
 
 def test_overwrites_insert_all_and_tell_where_their_keys_lie() -> None:
-    tags = tag_rows(batch("abxc", "qqqq"), lookup, TagPlan(FILES, PARTITIONS, known=Known.REPLACE))
+    tags = tag_rows(batch("abxc", "qqqq"), lookup, TagPlan(known=Known.REPLACE))
     assert entries(tags) == {(0, NEW, False), (1, NEW, False), (2, NEW, False), (3, NEW, False)}
     assert tags.elsewhere == {"p": (1, "a"), "q": (2, "b")}
 
 
+def test_rows_that_are_left_out_rely_on_their_file_groups() -> None:
+    for known in (Known.DROP, Known.REPLACE):
+        tags = tag_rows(batch("xca"), lookup, TagPlan(known=known))
+        assert tags.relied == {FILES[0].as_py(), FILES[2].as_py()}
+        assert Profile.of(batch("xca"), tags).relied == tags.relied
+    assert tag_rows(batch("xca"), lookup, TagPlan()).relied == set()
+
+
+def test_a_profile_names_the_file_groups_of_its_rows() -> None:
+    rows = batch("xcab")
+    profile = Profile.of(rows, tag_rows(rows, lookup, TagPlan()))
+    assert profile.updates == dict.fromkeys(FILES.to_pylist(), 1)
+    assert Profile.total([profile, profile]).updates == dict.fromkeys(FILES.to_pylist(), 2)
+
+
 def test_an_index_of_other_files_is_an_error() -> None:
-    plan = TagPlan(FILES.slice(0, 1), PARTITIONS.slice(0, 1))
+    files = pa.table({"partition": ["p"], "bucket": [0], "file_id": ["f0"], "instant": ["1"], "path": ["p/f0"]})
+    present = CurrentFiles(files, pa.array([1]))
+    assert present.numbers_of([FILES[0].as_py()]).tolist() == [0]
     with pytest.raises(RecordIndexError, match=r"file group f2 of partition 'q'.*index bootstrap"):
-        tag_rows(batch("c"), lookup, plan)
+        present.numbers_of(FILES.to_pylist()[::2])
 
 
 def test_partition_and_file_id_are_not_mixed_up() -> None:
@@ -131,6 +154,13 @@ def test_deletion_marks_are_booleans() -> None:
         slim_rows(pa.table({RECORD_KEY: ["a"], IS_DELETED: [1]}), ())
 
 
+class NamedAsGroups:
+    """Files whose paths are the ids of their groups."""
+
+    def paths_of(self, groups: Any) -> list[str]:
+        return [place_of(name)[1] for name in groups.to_pylist()]
+
+
 @pytest.fixture
 def moves(tmp_path: Path) -> MovePlan:
     """Files in which a has ts 5, b has none and c is missing."""
@@ -140,7 +170,7 @@ def moves(tmp_path: Path) -> MovePlan:
         arguments: dict[str, Any] = {"instant": "1", "task": 0, "partition": "", "file_name": name, "first_row": 0}
         table = add_meta_columns(rows, keys=pa.array([key]), **arguments)
         write_base_file(Storage(str(tmp_path)), name, table, schema_text(schema, "t", meta_fields=True), {})
-    return MovePlan(Storage(str(tmp_path)), pa.array(["f0", "f1", "f2"]), schema, ("ts", "tie"))
+    return MovePlan(Storage(str(tmp_path)), NamedAsGroups(), schema, ("ts", "tie"))
 
 
 def test_an_older_row_moves_nothing(moves: MovePlan) -> None:
@@ -165,6 +195,6 @@ def test_an_older_row_moves_nothing(moves: MovePlan) -> None:
 
 def test_rows_keep_their_positions_when_some_go() -> None:
     rows = batch("dcba", "qqqq", deleted=[True, False, False, False])
-    found = tag_rows(rows, lookup, TagPlan(FILES, PARTITIONS))
-    assert dict(zip(found.rows.tolist(), found.numbers.tolist(), strict=True)) == {1: 2, 2: 1, 3: 0}
+    found = tag_rows(rows, lookup, TagPlan())
+    assert entries(found) == {(1, 2, False), (2, 1, False), (3, 0, False)}
     assert found.numbers.dtype == np.int32

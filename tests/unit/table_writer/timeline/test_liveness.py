@@ -1,4 +1,4 @@
-"""Who counts as dead: by default nobody who may live."""
+"""Which writers count as dead: by default none that may be alive."""
 
 import gc
 import json
@@ -167,7 +167,7 @@ def test_eager_takes_all_that_is_pending_for_dead(client, storage):
     live.mark_inflight()
     stats, columns = write_files(live, FIRST)
     assert rollback_failed_writes(client, {"hoodie.clean.failed.writes.policy": "EAGER"}) == [live.instant]
-    with pytest.raises(ConflictError, match=rf"{live.instant}.*took this one for dead.*rollback"):
+    with pytest.raises(ConflictError, match=rf"{live.instant}.*considered this one dead.*rollback"):
         live.commit(stats, schema_json=SCHEMA_JSON, column_stats=columns)
     assert rows_of(storage.uri) == {}
 

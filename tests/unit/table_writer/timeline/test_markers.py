@@ -37,5 +37,5 @@ def test_markers_of_the_timeline_server(storage):
 
 def test_a_line_that_is_no_marker(storage):
     storage.create(f".hoodie/.temp/{TIME}/MARKERS0", b"p=a/x.parquet")
-    with pytest.raises(CorruptFileError, match="is no marker"):
+    with pytest.raises(CorruptFileError, match="is not a marker"):
         read_markers(storage, TIME)

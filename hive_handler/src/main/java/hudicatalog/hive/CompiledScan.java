@@ -11,9 +11,9 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapred.JobConf;
 
 /**
- * What is known of a table when a query is compiled, as it travels to the splits.
+ * Facts about a table at a query's compilation, passed on to the splits.
  *
- * <p>One text under one key: properties of several tables may meet in one job, and those that a table lacks would be
+ * <p>One text under one key: a job may have properties of several tables, and those that a table lacks would be
  * taken from another.
  */
 final class CompiledScan {
@@ -64,7 +64,7 @@ final class CompiledScan {
   }
 
   /**
-   * The scan that a job is about.
+   * The scan of a job.
    *
    * @throws IOException when Hive compiled the query without the storage handler
    */

@@ -24,10 +24,10 @@ final class Connection {
   private Connection() {}
 
   /**
-   * Ask a service.
+   * Send a request to a service.
    *
    * @param tls null for a connection that is not encrypted
-   * @param timeoutMillis for the whole of it: a service that sends a byte now and then is late all the same
+   * @param timeoutMillis for the whole exchange, even if the service sends a byte now and then
    */
   static byte[] ask(String host, int port, SSLContext tls, long timeoutMillis, byte[] request) throws IOException {
     long end = System.nanoTime() + timeoutMillis * 1_000_000;
@@ -53,7 +53,7 @@ final class Connection {
   private static Socket encrypted(Socket plain, String host, int port, SSLContext tls) throws IOException {
     SSLSocket socket = (SSLSocket) tls.getSocketFactory().createSocket(plain, host, port, true);
     SSLParameters parameters = socket.getSSLParameters();
-    // The certificate must be this host's.
+    // The certificate must be for this host.
     parameters.setEndpointIdentificationAlgorithm("HTTPS");
     parameters.setProtocols(Stream.of(parameters.getProtocols()).filter(NEW_ENOUGH::contains).toArray(String[]::new));
     socket.setSSLParameters(parameters);
@@ -75,7 +75,7 @@ final class Connection {
 
   private static byte[] read(Socket socket, long end, int size) throws IOException {
     InputStream in = socket.getInputStream();
-    // Room is made as bytes come: a length alone costs nothing.
+    // Memory grows as bytes arrive, so a large declared length costs nothing.
     byte[] found = new byte[Math.min(size, PART)];
     int filled = 0;
     while (filled < size) {

@@ -32,7 +32,7 @@ final class Credential {
   }
 
   /**
-   * The secret of this Hive: the text of a file, or of the environment; null when there is none.
+   * The secret of this Hive: the text of a file, or of the environment; null if there is none.
    *
    * @throws IOException when the file cannot be read, or the secret is too short
    */

@@ -20,7 +20,7 @@ import org.apache.hadoop.io.BytesWritable;
  * Hive's filter expression as JSON.
  *
  * <p>A column is {@code {"c": name, "t": type}}, a constant {@code {"v": text, "t": type}}, a function
- * {@code {"f": name, "t": type, "a": [node, ...]}}, and whatever has no form {@code {"x": text, "t": type}}.
+ * {@code {"f": name, "t": type, "a": [node, ...]}}, and anything else {@code {"x": text, "t": type}}.
  */
 final class FilterJson {
   /** Longer filters are not sent: all rows are read, and Hive filters them. */
@@ -67,14 +67,14 @@ final class FilterJson {
       ExprNodeGenericFuncDesc function = (ExprNodeGenericFuncDesc) node;
       function(name(function.getGenericUDF()), node.getTypeString(), function.getChildren());
     } else {
-      // For one, a value that another part of the query finds: it is not known when splits are made.
+      // Such as a value from another part of the query, unknown when splits are made.
       unknown(node);
     }
   }
 
   private void column(ExprNodeColumnDesc node) {
     if (node.getIsPartitionColOrVirtualCol()) {
-      // The table has no partition columns in Hive; Hive makes virtual ones up for each row.
+      // The table has no partition columns in Hive; Hive computes virtual ones per row.
       unknown(node);
       return;
     }

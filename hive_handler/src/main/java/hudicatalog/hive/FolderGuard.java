@@ -20,11 +20,11 @@ import org.apache.hadoop.hive.metastore.events.PreDropTableEvent;
 import org.apache.hadoop.hive.metastore.events.PreEventContext;
 
 /**
- * Lets a metastore delete no folder with a Hudi table, whichever client asks; for
+ * Keeps a metastore from deleting folders with Hudi tables, whichever client asks; for
  * {@code hive.metastore.pre.event.listeners} in the metastore's configuration.
  *
- * <p>{@link TableHook} is asked by HiveServer2 alone, and about tables of our storage handler alone. A metastore deletes
- * the folders of databases too, and those of tables of any format that are managed or have {@code external.table.purge}.
+ * <p>Only HiveServer2 calls {@link TableHook}, and only for tables of our storage handler. A metastore also deletes the
+ * folders of databases, and those of tables of any format that are managed or have {@code external.table.purge}.
  */
 public class FolderGuard extends MetaStorePreEventListener {
   private static final String TRUE = "TRUE";

@@ -23,11 +23,11 @@ final class HudiFolders {
   private HudiFolders() {}
 
   /**
-   * The Hudi table that would lose files with a folder: the one whose folder it is or lies in, or the first one below.
+   * The Hudi table that would lose files with a folder: the one that contains it, or the first one below.
    *
-   * <p>Folders of Hive's partitions (`column=value`) are not looked into: there may be very many.
+   * <p>Folders of Hive's partitions (`column=value`) are skipped: there may be very many.
    *
-   * @return null where there is none
+   * @return null if there is none
    * @throws IOException when folders below cannot be listed
    */
   static Path tableHit(Configuration conf, String folder) throws IOException {
@@ -45,7 +45,7 @@ final class HudiFolders {
           return at;
         }
       } catch (AccessControlException | AccessDeniedException e) {
-        // Rights may begin further down.
+        // Folders further down may be readable.
         continue;
       }
     }

@@ -29,7 +29,7 @@ public class HudiInputFormat extends MapredParquetInputFormat {
   public RecordReader<NullWritable, ArrayWritable> getRecordReader(InputSplit split, JobConf job, Reporter reporter)
       throws IOException {
     if (Utilities.getIsVectorized(job)) {
-      // Hive knows that what it gets then are batches.
+      // Hive then expects batches.
       return (RecordReader) new Readers.OfVectors(split, Readers.conf(job), footers, data, cacheConf);
     }
     return Readers.ofRows(split, job, reporter);

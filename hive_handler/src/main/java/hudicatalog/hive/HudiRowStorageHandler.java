@@ -16,7 +16,7 @@ public class HudiRowStorageHandler extends HudiStorageHandler {
   }
 
   /**
-   * Hive makes vectors of the rows of any input format but those that it knows to be unfit, Parquet's among them: a struct
+   * Hive vectorizes the rows of any input format except those on a list, which includes Parquet's: a struct
    * in a struct would fail. The list is read later in the same compilation.
    */
   @Override

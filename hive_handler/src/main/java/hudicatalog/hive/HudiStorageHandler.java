@@ -23,7 +23,7 @@ import org.apache.hadoop.mapred.OutputFormat;
 /**
  * Reads Hudi tables.
  *
- * <p>It takes no filters itself (HiveStoragePredicateHandler), so that Hive gives the whole filter to the input format
+ * <p>It takes no filters itself (HiveStoragePredicateHandler), so that Hive passes the whole filter to the input format
  * and applies all of it to the rows again.
  */
 public class HudiStorageHandler extends DefaultStorageHandler {

@@ -14,8 +14,8 @@ import org.apache.hadoop.hive.ql.parse.ParseException;
  * CREATE TABLE ... LIKE a Hudi table.
  *
  * <p>Hive 4 gives the new table neither our storage handler nor EXTERNAL, and its metastore adds
- * {@code external.table.purge}: where its LOCATION is a Hudi table's folder, DROP TABLE deletes that. Nobody asks our
- * hook about such a table; the storage handler of the table that it is made LIKE is asked for its properties.
+ * {@code external.table.purge}: if its LOCATION is a Hudi table's folder, DROP TABLE deletes that. Hive does not call
+ * our hook for such a table; it only asks the storage handler of the original table for its properties.
  */
 final class LikeStatement {
   private LikeStatement() {}
@@ -24,7 +24,7 @@ final class LikeStatement {
   static void check(Configuration hive, String source) {
     ASTNode statement = parsed(HiveConf.getQueryString(hive));
     if (child(statement, "TOK_LIKETABLE") == null || child(statement, "TOK_STORAGEHANDLER") != null) {
-      // With STORED BY, the hook is asked.
+      // With STORED BY, the hook is called.
       return;
     }
     ASTNode location = child(statement, "TOK_TABLELOCATION");

@@ -66,7 +66,7 @@ final class Messages {
   /**
    * A call of `pin` or `splits`.
    *
-   * @param request as {@link #encoded} gives it
+   * @param request as from {@link #encoded}
    * @param credential null for none
    */
   static byte[] call(String method, byte[] request, Credential credential) throws TException {
@@ -146,7 +146,7 @@ final class Messages {
     try {
       return reader.read(reply);
     } catch (RuntimeException e) {
-      // Thrift's library checks not all lengths.
+      // Thrift's library does not check all lengths.
       throw new TProtocolException(e.toString(), e);
     }
   }
@@ -189,7 +189,7 @@ final class Messages {
       throw TApplicationException.readFrom(in);
     }
     if (message.type != TMessageType.REPLY || message.seqid != SEQUENCE || !message.name.equals(method)) {
-      throw new TProtocolException("a message that is no reply to " + method);
+      throw new TProtocolException("a message that is not a reply to " + method);
     }
     return in;
   }

@@ -33,7 +33,7 @@ final class Pins {
     if (pin == null) {
       String asked = new ServiceClient(hive, scan).pin();
       synchronized (KNOWN) {
-        // Whoever was first decides for all.
+        // The first caller decides for all.
         String first = KNOWN.putIfAbsent(key, asked);
         pin = first == null ? asked : first;
       }

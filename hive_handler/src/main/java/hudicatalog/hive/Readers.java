@@ -19,11 +19,11 @@ import org.apache.parquet.hadoop.ParquetInputFormat;
 import org.apache.parquet.schema.MessageType;
 
 /**
- * Hive's readers of Parquet files, without a filter of their own.
+ * Hive's readers of Parquet files, without their own filter.
  *
- * <p>Hive 4.0.1 fits the literals of a filter to the types of the file, not to those of the table: of files whose
- * integers became longs since, a filter with a greater number than an integer can be then loses every row. The service
- * has left out the row groups already, and Hive filters the rows that it gets.
+ * <p>Hive 4.0.1 casts the literals of a filter to the types of the file, not to those of the table: in files whose
+ * integers have become longs, a filter with a number beyond the range of integers then loses every row. The service
+ * has skipped row groups already, and Hive filters the rows that it reads.
  */
 final class Readers {
   /** Days before 1582 are those that Hudi's writers stored, as the service takes them too. */

@@ -31,7 +31,7 @@ final class ScanSplits {
   /**
    * Ask the service for the splits that a job reads.
    *
-   * @throws IOException when there is no answer, or a wrong one; no folder is ever listed instead, since that would
+   * @throws IOException when there is no valid answer; no folder is ever listed instead, since that would
    *     show files that later commits replaced
    */
   static InputSplit[] of(JobConf job) throws IOException {
@@ -54,7 +54,7 @@ final class ScanSplits {
 
   private static ScanRequest request(JobConf job, CompiledScan scan) throws IOException {
     String queryId = job.get(QUERY_ID, "");
-    // A plan may be run again, by EXECUTE of what was PREPAREd: then its snapshot is an old one.
+    // EXECUTE of a PREPAREd statement may run a plan again, with an old snapshot.
     String pin = queryId.equals(scan.queryId) ? scan.pin : null;
     ScanRequest request = new ScanRequest(scan, queryId, pin);
     if (isAlone(job, scan)) {
@@ -72,7 +72,7 @@ final class ScanSplits {
   /**
    * Whether the job's filter and columns are those of this scan alone.
    *
-   * <p>Where one task reads a table twice, or several tables, as with MapReduce, HiveInputFormat asks once for each
+   * <p>If one task reads a table twice, or several tables, as with MapReduce, HiveInputFormat asks once for each
    * folder, and may leave the filter of another scan in the job.
    *
    * @throws IOException when tables that show different rows of the same folder are read by one task

@@ -132,7 +132,7 @@ final class ServiceClient {
         return Math.max(1, (long) (seconds * 1000));
       }
     } catch (NumberFormatException e) {
-      // Said below.
+      // Reported below.
     }
     throw new IOException(Settings.TIMEOUT + "=" + text + ": it is a number of seconds, more than 0");
   }
@@ -170,7 +170,7 @@ final class ServiceClient {
           return new Address(host, port);
         }
       } catch (NumberFormatException e) {
-        // Said below.
+        // Reported below.
       }
       throw new IOException(Settings.SERVICE + "=" + text + ": it is host:port");
     }

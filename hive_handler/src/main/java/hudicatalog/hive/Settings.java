@@ -42,7 +42,7 @@ final class Settings {
         found.put(key, table.getProperty(key).trim());
       }
     }
-    // The service refuses an entry that says of a column what it is not: Hive would read nulls.
+    // The service refuses an entry with a wrong column type: Hive would read nulls.
     found.put(COLUMNS, table.getProperty("columns", ""));
     found.put(COLUMN_TYPES, table.getProperty("columns.types", ""));
     return found;

@@ -58,7 +58,7 @@ public class TableHook extends DefaultHiveMetaHook {
   /** Other entries and other engines read the same files: Hive must not delete them with an entry. */
   private static void checkKept(Table table) throws MetaException {
     Map<String, String> parameters = table.getParameters();
-    // Of the two, the property decides.
+    // If both are given, the property decides.
     String external = parameters.get(EXTERNAL);
     boolean isExternal = external == null ? EXTERNAL_TABLE.equals(table.getTableType())
         : "TRUE".equalsIgnoreCase(external);

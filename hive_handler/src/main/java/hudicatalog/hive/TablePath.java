@@ -13,14 +13,14 @@ final class TablePath {
   /**
    * The folder of a table.
    *
-   * @throws IOException when the text is no absolute path
+   * @throws IOException when the text is not an absolute path
    */
   TablePath(String location) throws IOException {
     if (location == null) {
       throw new IOException("the table has no location in Hive");
     }
     Parts given = Parts.of(location);
-    // As Hadoop has it: repeated and last slashes say nothing.
+    // As in Hadoop, repeated and trailing slashes do not matter.
     String path = given.path.replaceAll("/+", "/").replaceAll("/$", "");
     for (String name : path.split("/")) {
       if (name.equals(".") || name.equals("..")) {
@@ -34,7 +34,7 @@ final class TablePath {
   }
 
   /**
-   * A path inside the table, spelled as Hive spells the table's location: by that Hive finds the table again.
+   * A path inside the table, spelled like Hive's location of the table, by which Hive identifies the table.
    *
    * @throws IOException when the path is not inside the table
    */
@@ -48,7 +48,7 @@ final class TablePath {
     for (String name : inner.split("/", -1)) {
       boolean isStep = name.isEmpty() || name.equals(".") || name.equals("..");
       if (isStep || name.indexOf('\0') >= 0) {
-        throw new IOException("the path " + path + " has a step that is no name of a file or folder");
+        throw new IOException("the path " + path + " has a step that is not the name of a file or folder");
       }
     }
     return new Path(spelled.scheme, spelled.authority, spelled.path + inner);

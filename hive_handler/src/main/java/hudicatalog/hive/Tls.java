@@ -22,7 +22,7 @@ final class Tls {
   /**
    * The context; null when connections are not encrypted.
    *
-   * @throws IOException when a setting is wrong or a file does not hold what it should
+   * @throws IOException when a setting is wrong or a file has the wrong content
    */
   static SSLContext of(Configuration hive) throws IOException {
     String ca = hive.getTrimmed(Settings.TLS_CA, "");

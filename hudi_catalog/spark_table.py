@@ -1,0 +1,250 @@
+"""`Table` bound to a Spark session: DataFrames in and out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from catalog.table import TableOptions
+from hudi_catalog.table import Table, divided_options
+from spark_writer.executor import SparkExecutor
+from spark_writer.frame_rows import FrameRows
+from spark_writer.frames import get_record_locations, history_rows, snapshot
+from spark_writer.session import table_place
+from spark_writer.spark_types import (
+    Column,
+    DataFrame,
+    SparkSession,
+    StructType,
+    check_frame,
+    check_session,
+    is_condition,
+    is_frame,
+    schema_columns,
+)
+from table_format.errors import ArgumentError, OptionError
+from table_format.storage import Storage
+from table_format.table.client import TableClient
+from table_writer.plan import option_registry as registry
+from table_writer.plan.operations import Operation
+from table_writer.plan.options import WriteOptions
+from table_writer.summary import WriteSummary
+from table_writer.table_writes import Options
+from table_writer.writer import TableWriter, creation_options
+
+
+class HudiTable(Table):
+    """A `Table` that also writes Spark DataFrames, and returns its rows as one by `to_df`.
+
+    Spark's tasks write DataFrames, and run services such as `bootstrap_index`. Rows of other kinds that `Table` takes,
+    such as pyarrow's, pandas' and Polars', are written by this process, as by `Table`. A condition of `delete` given as
+    text or as a Column is evaluated by Spark; an expression of `pushdown.col` is evaluated here.
+
+    Args:
+        session: Spark's.
+        client: the table's files.
+        write_options: Apache's option keys, for each write.
+        options: for reading.
+        time_zone: zone of timestamps that have none, in rows other than DataFrames; None refuses them.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        client: TableClient,
+        write_options: Options | WriteOptions | None = None,
+        options: TableOptions | None = None,
+        *,
+        time_zone: str | None = None,
+    ) -> None:
+        super().__init__(client, options, write_options=write_options, time_zone=time_zone)
+        self._session = session
+
+    def __repr__(self) -> str:
+        return f"HudiTable({self.name!r}, {self.client.storage.uri!r})"
+
+    # arguments are spelled out for help() and editors
+    @classmethod
+    def create(
+        cls,
+        session: SparkSession,
+        path: str | os.PathLike[str],
+        schema: DataFrame | StructType | str | None = None,
+        *,
+        record_key: str | Sequence[str],
+        buckets: int | None = None,
+        index: str | None = None,
+        name: str | None = None,
+        partition_by: str | Sequence[str] = (),
+        ordering: str | Sequence[str] = (),
+        options: Options | None = None,
+        storage_options: Options | None = None,
+        time_zone: str | None = None,
+    ) -> HudiTable:
+        """Make an empty copy-on-write table, with a metadata table and column statistics.
+
+        Args:
+            session: Spark's.
+            path: base folder; a local path or a URI of S3, GCS or HDFS.
+            schema: columns, as a DataFrame that has them, a struct type or DDL text; None leaves them to the first
+                write.
+            record_key: column or columns of the record key.
+            buckets: file groups per partition, fixed forever; aim at 100 MB to 1 GB per file. Needed with the bucket
+                index, since Spark does not know the size of a DataFrame.
+            index: `BUCKET`, the default, or `RECORD_INDEX`.
+            name: the table's name; the last part of the path when None.
+            partition_by: column or columns of the partition path.
+            ordering: column or columns that order versions of a record: the greatest value wins. Without them the later
+                write wins.
+            options: Apache's option keys, for everything without an argument here; they apply to each write too.
+            storage_options: arguments for the `pyarrow.fs` file system.
+            time_zone: see `HudiTable`.
+
+        Raises:
+            TableExistsError: there is a table already.
+            OptionError: options that contradict each other.
+            SchemaError: columns that a table cannot hold.
+        """
+        check_session(session, "HudiTable.create")
+        reading, writing = divided_options(options)
+        arguments: dict[str, Any] = {
+            "record_key": record_key,
+            "buckets": buckets,
+            "index": index,
+            "name": name,
+            "partition_by": partition_by,
+            "ordering": ordering,
+            "options": writing,
+        }
+        merged = creation_options(path, **arguments)
+        if not merged.is_set(registry.BUCKETS) and not merged.is_set(registry.INDEX_TYPE):
+            raise OptionError("a new table needs buckets=… for the bucket index, or index='RECORD_INDEX'")
+        writer = TableWriter.create(path, schema_columns(schema), storage_options=storage_options, **arguments)
+        return cls(session, writer.client, merged, TableOptions.parse(reading), time_zone=time_zone)
+
+    @classmethod
+    def open(
+        cls,
+        uri: str | os.PathLike[str] | Storage,
+        storage_options: Options | None = None,
+        *,
+        options: Options | None = None,
+        time_zone: str | None = None,
+        session: SparkSession | None = None,
+    ) -> HudiTable:
+        """Open the table in a folder.
+
+        Args:
+            uri: path or URI of the table's folder, or its storage.
+            storage_options: arguments for the `pyarrow.fs` file system.
+            options: as for `hudi_catalog.open_table`.
+            time_zone: see `HudiTable`.
+            session: Spark's; None for the active one.
+
+        Raises:
+            ArgumentError: there is no active session.
+            TableNotFoundError: there is no table.
+            UnsupportedTableError: its version is not supported.
+            OptionError: an invalid value of an option.
+        """
+        session = SparkSession.getActiveSession() if session is None else session
+        if session is None:
+            raise ArgumentError("HudiTable.open: there is no active Spark session; give session=…")
+        reading, writing = divided_options(options)
+        client = TableClient.open(uri, dict(storage_options or {}))
+        return cls(session, client, writing, TableOptions.parse(reading), time_zone=time_zone)
+
+    @classmethod
+    def for_path(
+        cls,
+        session: SparkSession,
+        path: str | os.PathLike[str],
+        *,
+        options: Options | None = None,
+        storage_options: Options | None = None,
+        time_zone: str | None = None,
+    ) -> HudiTable:
+        """Open the table in a folder; as `open`, with the session first."""
+        check_session(session, "HudiTable.for_path")
+        return cls.open(path, storage_options, options=options, time_zone=time_zone, session=session)
+
+    @classmethod
+    def for_name(
+        cls,
+        session: SparkSession,
+        name: str,
+        *,
+        options: Options | None = None,
+        storage_options: Options | None = None,
+        time_zone: str | None = None,
+    ) -> HudiTable:
+        """Open the table that an entry of the session's metastore names.
+
+        With Apache Hudi's bundle Spark SQL reads such entries itself; this needs no jar.
+
+        Args:
+            session: a classic session whose catalog is the metastore.
+            name: such as `shop.orders`.
+            options: as for `open`.
+            storage_options: arguments for the `pyarrow.fs` file system.
+            time_zone: see `HudiTable`.
+
+        Raises:
+            OptionError: the session is of Spark Connect, or Spark cannot load the entry.
+            TableNotFoundError: there is no such entry, or it is not a Hudi table's.
+            UnsupportedTableError: the table's version can only be read.
+        """
+        place = table_place(session, name)
+        return cls.for_path(session, place, options=options, storage_options=storage_options, time_zone=time_zone)
+
+    def to_df(self) -> DataFrame:
+        """The table's current rows, with Hudi's meta columns first."""
+        return snapshot(self._session, self.client)
+
+    def history_df(self) -> DataFrame:
+        """The table's current instants, newest first, with what each did."""
+        rows, ddl = history_rows(self.client)
+        return self._session.createDataFrame(rows, ddl)
+
+    def get_record_locations(self, keys: DataFrame, options: Options | None = None) -> DataFrame:
+        """Locations of records by the record index: partition, file group, instant.
+
+        Args:
+            keys: a column `key` with record keys like `_hoodie_record_key`, and a column `partition` for an index by
+                partition.
+            options: of look-ups.
+
+        Raises:
+            RecordIndexError: the table has no record index.
+            SchemaError: there is no column `key`.
+        """
+        self.client.reload()
+        return get_record_locations(keys, self.client, WriteOptions.of_user(options, self._write_options).texts)
+
+    def _executor(self) -> SparkExecutor:
+        return SparkExecutor(self._session)
+
+    def _source(self, operation: Operation, rows: Any) -> Any:
+        if is_frame(rows):
+            return FrameRows(rows)
+        if type(rows).__module__.startswith("pyspark."):
+            check_frame(rows, operation.value)  # an RDD, or a DataFrame of pandas on Spark
+        return super()._source(operation, rows)
+
+    def _write(
+        self, operation: Operation, rows: Any, options: Options | None, partitions: Sequence[str] = ()
+    ) -> WriteSummary:
+        if operation is not Operation.DELETE or not is_condition(rows):
+            return super()._write(operation, rows, options, partitions)
+        condition: Column | str = rows
+
+        def matching() -> FrameRows:
+            fields = dict.fromkeys((*self.config.record_key_fields, *self.config.partition_fields))
+            names = dict.fromkeys(field.split(".", 1)[0] for field in fields)
+            return FrameRows(self.to_df().where(condition).select(*names))
+
+        self.client.reload()
+        summary = self.writer.write(operation, matching(), options, renew=matching)
+        self.refresh()
+        return summary

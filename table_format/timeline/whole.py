@@ -1,0 +1,84 @@
+"""A timeline with its archive: what is archived is there as if it never was.
+
+Questions about the past that reach behind the active timeline are answered by it: which file groups were replaced,
+which files were cleaned, which columns the table had. It reads the whole archive, and is made only for them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from table_format.instant import Instant, State
+from table_format.timeline.archive import Archive
+from table_format.timeline.timeline import Timeline, highest_states
+
+
+@dataclass(frozen=True, eq=False)
+class WholeTimeline(Timeline):
+    """A table's timeline together with its archive.
+
+    Attributes:
+        archived: functions that give the content of archived instants' files, by file name.
+    """
+
+    archived: Mapping[str, Callable[[], bytes]] = field(default_factory=dict, repr=False)
+
+    def read(self, instant: Instant) -> bytes:
+        """The content of the instant's file, or what the archive keeps of it.
+
+        Raises:
+            CorruptFileError: the archive is damaged.
+            MissingFileError: it has left the active timeline since this was loaded.
+        """
+        content = self.archived.get(instant.file_name)
+        return super().read(instant) if content is None else content()
+
+    def path(self, instant: Instant) -> str:
+        """The instant's file, or where it is archived."""
+        archived = instant.file_name in self.archived
+        return f"{self.history_folder}/{instant.file_name}" if archived else super().path(instant)
+
+
+_made: weakref.WeakKeyDictionary[Timeline, Timeline] = weakref.WeakKeyDictionary()
+
+
+def with_archive(timeline: Timeline) -> Timeline:
+    """A timeline with all that is archived; the same one if nothing is.
+
+    Writes that a rollback or a restore has undone are left out. Made once for each timeline.
+
+    Raises:
+        CorruptFileError: the archive is damaged.
+    """
+    whole = _made.get(timeline)
+    if whole is None:
+        whole = _with_archive(timeline)
+        if whole is not timeline:
+            _made[timeline] = whole
+    return whole
+
+
+def _with_archive(timeline: Timeline) -> Timeline:
+    files = {instant: content for instant, content in timeline.archive.files() if not timeline.is_undone(instant.time)}
+    active = {(instant.time, instant.comparable_action) for instant in timeline.instants}
+    done = [
+        instant
+        for instant in files
+        if instant.state is State.COMPLETED and (instant.time, instant.comparable_action) not in active
+    ]
+    if not done:
+        return timeline
+    fields = {each.name: getattr(timeline, each.name) for each in dataclasses.fields(Timeline) if each.init}
+    gone = {(instant.time, instant.comparable_action) for instant in done}
+    contents = {
+        instant.file_name: content
+        for instant, content in files.items()
+        if (instant.time, instant.comparable_action) in gone
+    }
+    changed = {**fields, "instants": highest_states([*done, *timeline.instants]), "_seen_in_archive": set()}
+    whole = WholeTimeline(**changed, archived=contents)
+    vars(whole)["archive"] = Archive(timeline.storage, "", timeline.layout)  # nothing is left to be looked up there
+    return whole

@@ -1,0 +1,1 @@
+"""Archiving: finished instants leave the active timeline for the log files of `.hoodie/archived`."""

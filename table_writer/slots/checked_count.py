@@ -1,0 +1,63 @@
+"""A bucket count that only jobs tell: each commit records that it was checked, so that the next write need not.
+
+Apache's tables do not record their count, and to check a job's against all files takes a listing of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from table_format.config.table_config import TableConfig
+from table_format.timeline.timeline import Timeline
+from table_writer.plan.options import WriteOptions
+from table_writer.plan.properties import bucket_count, hash_fields, index_type
+
+#: In a commit's extra metadata: JSON of the count, the hash fields, and the times of the writes before it.
+KEY: Final = "hoodie.catalog.checked.buckets"
+
+
+@dataclass(frozen=True)
+class CheckedCount:
+    """How a job says that keys are spread over buckets, where the table's properties do not.
+
+    Attributes:
+        buckets: file groups per partition.
+        fields: record key fields that decide the bucket, in the order of the record key.
+    """
+
+    buckets: int
+    fields: tuple[str, ...]
+
+    @classmethod
+    def of(cls, options: WriteOptions, config: TableConfig) -> CheckedCount | None:
+        """The job's; None where the table has no buckets, or records their count.
+
+        Raises:
+            OptionError: neither the table nor the job says it.
+        """
+        if index_type(options, config) != "BUCKET" or config.bucket_count is not None:
+            return None
+        named = hash_fields(options, config)
+        return cls(bucket_count(options, config), tuple(name for name in config.record_key_fields if name in named))
+
+    def is_recorded(self, timeline: Timeline) -> bool:
+        """Whether the newest write was checked by this, and no other one has completed that it did not know of."""
+        newest = timeline.last_completed_write()
+        text = None if newest is None else timeline.extra_metadata(newest).get(KEY)
+        if newest is None or text is None:
+            return False
+        try:
+            recorded: Any = json.loads(text)
+            same = [recorded["buckets"], recorded["fields"]] == [self.buckets, [*self.fields]]
+            known = {newest.time, *recorded["writes"]}
+        except (ValueError, LookupError, TypeError):
+            return False
+        return same and all(write.time in known for write in timeline.writes)
+
+    def record(self, timeline: Timeline) -> Mapping[str, str]:
+        """What a commit records: its write was checked, as of the timeline that the check looked at."""
+        writes = [write.time for write in timeline.writes]
+        return {KEY: json.dumps({"buckets": self.buckets, "fields": [*self.fields], "writes": writes})}

@@ -1,0 +1,83 @@
+"""The latest base file of each file group, looked up by partition: a write costs only what it touches."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from table_format.metadata_table.reader import MetadataTable
+from table_format.slices.file_slices import latest_base_files, list_data_files, replaced_file_groups
+from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
+
+_AT_A_TIME: Final = 64
+_RECENT: Final = 8
+
+
+class PartitionFiles:
+    """The latest base files of a table without log files.
+
+    File names come from the metadata table, or from a listing where the table has none. Results are neither
+    cached nor pickled.
+
+    Args:
+        client: the table.
+        timeline: loaded when or after the write began, so that no commit is missed unnoticed.
+        replaced: `replaced_file_groups(timeline)`, if known.
+    """
+
+    def __init__(self, client: TableClient, timeline: Timeline, replaced: pa.Table | None = None) -> None:
+        self._client = client
+        self._timeline = timeline
+        self._replaced = replaced_file_groups(timeline) if replaced is None else replaced
+        self._gaps = timeline.has_gaps
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PartitionFiles, (self._client, self._timeline, self._replaced)
+
+    def of(self, partitions: Sequence[str] | None = None) -> pa.Table:
+        """The files of some partitions, or of the whole table, of `BASE_FILES_SCHEMA`.
+
+        Raises:
+            UnsupportedTableError: a log file, or a base file that is not Parquet.
+        """
+        metadata = self._metadata
+        files = list_data_files(self._client.storage, partitions) if metadata is None else metadata.files(partitions)
+        found = latest_base_files(files, self._timeline, replaced=self._replaced)
+        if self._timeline.has_gaps == self._gaps:
+            return found
+        # these files have shown that the archive may name replaced file groups, too
+        self._replaced, self._gaps = replaced_file_groups(self._timeline), self._timeline.has_gaps
+        return latest_base_files(files, self._timeline, replaced=self._replaced)
+
+    def partitions(self) -> list[str]:
+        """All partition paths; some may have no file."""
+        metadata = self._metadata
+        if metadata is not None:
+            return metadata.all_partitions()
+        names: list[str] = pc.unique(list_data_files(self._client.storage)["partition"]).to_pylist()
+        return names
+
+    def recent(self) -> pa.Table:
+        """The files of some partitions into which the newest write wrote; empty without one."""
+        newest = self._timeline.last_completed_write()
+        stats = {} if newest is None else self._timeline.commit_metadata(newest).partition_to_write_stats
+        return self.of(sorted(itertools.islice(stats, _RECENT)))
+
+    def paths(self) -> Iterator[str]:
+        """Paths of all files, looked up a few at a time; a path may come twice."""
+        recent: list[Any] = self.recent()["path"].to_pylist()
+        yield from recent
+        names = iter(self.partitions())
+        while some := list(itertools.islice(names, _AT_A_TIME)):
+            paths: list[Any] = self.of(some)["path"].to_pylist()
+            yield from paths
+
+    @functools.cached_property
+    def _metadata(self) -> MetadataTable | None:
+        return MetadataTable.open(self._client, self._timeline)

@@ -1,0 +1,189 @@
+"""The operations that change a table, shared by all classes of writable tables."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from table_writer.plan import option_registry as registry
+from table_writer.plan.operations import Operation
+from table_writer.plan.options import WriteOptions
+
+if TYPE_CHECKING:
+    from table_format.metadata_table.record_index_layout import IndexLayout
+    from table_format.table.client import TableClient
+    from table_writer.archive.archive import ArchiveReport
+    from table_writer.execution.executor import Executor
+    from table_writer.record_index.bootstrap import BootstrapReport
+    from table_writer.record_index.verify import VerifyReport
+    from table_writer.summary import WriteSummary
+
+Rows = TypeVar("Rows")
+T = TypeVar("T")
+Options = Mapping[str, Any]
+
+
+class TableWrites(ABC, Generic[Rows]):
+    """A table that can be changed; subclasses decide what rows may be, and run writes and services.
+
+    Each call is one commit; all of it becomes visible or nothing.
+    """
+
+    @abstractmethod
+    def _write(
+        self, operation: Operation, rows: Rows | None, options: Options | None, partitions: Sequence[str] = ()
+    ) -> WriteSummary:
+        """Run an operation; the rows of a delete may be a condition."""
+
+    @abstractmethod
+    def run_service(self, service: Callable[[TableClient, WriteOptions, Executor], T], options: Options | None) -> T:
+        """Run a service on the table's current state.
+
+        Args:
+            service: takes the table, the options of the object and of this call, and the executor.
+            options: for this call.
+        """
+
+    def upsert(self, rows: Rows, options: Options | None = None) -> WriteSummary:
+        """Insert rows with new keys and update those whose key the table has; `_hoodie_is_deleted` rows delete.
+
+        Columns that the rows lack become null; new columns and wider types become part of the table.
+        """
+        return self._write(Operation.UPSERT, rows, options)
+
+    def insert(self, rows: Rows, options: Options | None = None) -> WriteSummary:
+        """Add rows; `hoodie.datasource.insert.dup.policy` and others decide what happens to keys that exist."""
+        return self._write(Operation.INSERT, rows, options)
+
+    def bulk_insert(self, rows: Rows, options: Options | None = None) -> WriteSummary:
+        """Add rows as they are; all keys are treated as new."""
+        return self._write(Operation.BULK_INSERT, rows, options)
+
+    def insert_overwrite(self, rows: Rows, options: Options | None = None) -> WriteSummary:
+        """Replace the partitions that the rows fall into by these rows."""
+        return self._write(Operation.INSERT_OVERWRITE, rows, options)
+
+    def insert_overwrite_table(self, rows: Rows, options: Options | None = None) -> WriteSummary:
+        """Replace the whole table by these rows."""
+        return self._write(Operation.INSERT_OVERWRITE_TABLE, rows, options)
+
+    def delete(self, rows: Rows, options: Options | None = None) -> WriteSummary:
+        """Delete records.
+
+        Args:
+            rows: a condition on the table's rows, as SQL text or an expression of `pushdown.col`; or rows with the key
+                and partition columns of the rows to delete, in any form that the other writes take.
+            options: for this write.
+        """
+        return self._write(Operation.DELETE, rows, options)
+
+    def delete_partitions(self, partitions: str | Sequence[str], options: Options | None = None) -> WriteSummary:
+        """Delete partitions by path; `*` matches any text."""
+        names = [partitions] if isinstance(partitions, str) else list(partitions)
+        return self._write(Operation.DELETE_PARTITION, None, options, names)
+
+    def clean(self, options: Options | None = None) -> int:
+        """Delete files that only expired states of the table need; writes do this automatically.
+
+        Args:
+            options: `hoodie.clean.policy`, `hoodie.clean.commits.retained` and so on.
+
+        Returns:
+            Number of deleted files.
+        """
+        from table_writer.services.clean import clean
+
+        def service(client: TableClient, merged: WriteOptions, _: Executor) -> int:
+            done = clean(client, merged.texts)
+            return done.total_files_deleted if done else 0
+
+        return self.run_service(service, options)
+
+    def archive(self, options: Options | None = None, *, dry_run: bool = False) -> ArchiveReport:
+        """Move the oldest instants from the active timeline to the archive, as writes do where that is automatic.
+
+        Args:
+            options: `hoodie.keep.min.commits`, `hoodie.keep.max.commits` and so on.
+            dry_run: only tell what would be moved.
+        """
+        from table_writer.archive.archive import archive
+
+        return self.run_service(lambda client, merged, _: archive(client, merged.texts, dry_run=dry_run), options)
+
+    def bootstrap_index(
+        self, options: Options | None = None, *, groups: int | None = None, wait_seconds: float = 60.0
+    ) -> BootstrapReport:
+        """Build the record index from the data, replacing an existing one, while writers continue.
+
+        An interrupted build is resumed by the next call.
+
+        Args:
+            options: `hoodie.metadata.record.index.*` and those of the lock.
+            groups: file groups of the index; None to choose by the number of keys.
+            wait_seconds: seconds to wait at the end for running writes.
+
+        Raises:
+            RecordIndexError: the table's files hold no record keys.
+            TransactionError: a running write did not end in time; the next call resumes.
+        """
+        from table_writer.record_index.bootstrap import bootstrap_index
+
+        def service(client: TableClient, merged: WriteOptions, executor: Executor) -> BootstrapReport:
+            with executor.progress(merged.text(registry.PROGRESS) or "auto") as progress:
+                return bootstrap_index(
+                    client,
+                    merged.texts,
+                    groups=groups,
+                    wait_seconds=wait_seconds,
+                    mapper=executor.map,
+                    progress=progress.phase,
+                )
+
+        return self.run_service(service, options)
+
+    def verify_index(
+        self, options: Options | None = None, *, sample: float | None = None, repair: bool = False
+    ) -> VerifyReport:
+        """Compare the record index with the data.
+
+        Args:
+            options: for the commit that repairs the index.
+            sample: share of the file slices to read, such as 0.01; None for all.
+            repair: correct the index; duplicate rows are faults of the data, and stay.
+
+        Raises:
+            RecordIndexError: the table has no record index.
+            OptionError: `sample` is not a share, or is given with `repair`.
+        """
+        from table_writer.execution.local import LocalExecutor
+        from table_writer.record_index.verify import verify_index
+
+        def service(client: TableClient, merged: WriteOptions, executor: Executor) -> VerifyReport:
+            with executor.progress(merged.text(registry.PROGRESS) or "auto") as progress:
+                return verify_index(
+                    client,
+                    merged.texts,
+                    sample=sample,
+                    repair=repair,
+                    mapper=executor.map,
+                    shared=not (isinstance(executor, LocalExecutor) and not executor.processes),
+                    progress=progress.phase,
+                )
+
+        return self.run_service(service, options)
+
+    def resize_index(self, groups: int, options: Options | None = None) -> IndexLayout:
+        """Change the number of file groups of the record index.
+
+        Args:
+            groups: new number of file groups.
+            options: of the lock, and `hoodie.catalog.record.index.growth`.
+
+        Raises:
+            RecordIndexError: the table has no record index, or one by partition.
+            TransactionError: a write is pending.
+        """
+        from table_writer.record_index.resize import resize
+
+        return self.run_service(lambda client, merged, _: resize(client, groups, options=merged.texts), options)

@@ -1,0 +1,67 @@
+"""Threads that run jobs."""
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from catalog.concurrency.workers import Workers
+from tests.support.waiting import until
+
+LOCK = threading.Lock
+
+
+class SlowLock:
+    """A lock that threads other than the test's get late, as on a busy machine."""
+
+    def __init__(self) -> None:
+        self._lock = LOCK()
+
+    def acquire(self, *arguments: Any) -> bool:
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.05)
+        return self._lock.acquire(*arguments)
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def test_no_job_waits_behind_another_while_threads_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(threading, "Lock", SlowLock)
+        workers = Workers(2, "job")
+    workers.submit(int).result(10)
+    until(lambda: workers._idle == 1)
+    opened = threading.Event()
+    held = workers.submit(lambda: opened.wait(20))
+    time.sleep(0.02)  # the idle thread has seen the job, and has not told yet that it is busy
+    try:
+        assert workers.submit(int).result(5) == 0
+    finally:
+        opened.set()
+    assert held.result(10)
+    workers.close(wait=True)
+
+
+def test_jobs_that_have_not_begun_are_cancelled_or_done_at_the_end() -> None:
+    for cancel in (True, False):
+        workers, opened = Workers(1, "job"), threading.Event()
+        entered = threading.Event()
+        held = workers.submit(lambda entered=entered, opened=opened: (entered.set(), opened.wait(20)))
+        assert entered.wait(10)
+        later = workers.submit(int)
+        closing = threading.Thread(target=workers.close, kwargs={"wait": True, "cancel": cancel})
+        closing.start()
+        opened.set()
+        closing.join(10)
+        assert held.done()
+        assert later.cancelled() is cancel
+        with pytest.raises(RuntimeError):
+            workers.submit(int)

@@ -1,0 +1,134 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from catalog import Table
+from table_format.actions.rollback import RollbackMetadata
+from table_format.instant import State
+from table_format.storage import Storage
+from table_format.table.client import TableClient
+from table_format.timeline.whole import with_archive
+from table_writer.archive.archive import ArchiveReport, archive
+from table_writer.archive.files import write_archive_file
+from tests.support.archived_tables import METADATA_ARCHIVE, SHORT, archived_times, check_archive
+from tests.support.faults import Faults, FaultyStorage, Frozen, InjectedError
+from tests.support.toy_table import begin, overwrite, rows_of, upsert
+
+BY_HAND = {**SHORT, "hoodie.archive.automatic": "false"}
+
+
+def live(client: TableClient, options: dict[str, str], commits: int = 7) -> None:
+    """Updates, with an overwritten partition and a write that is rolled back among them."""
+    for number in range(commits):
+        if number == 2:
+            overwrite(client, {("p=b", 0): {"over": number}}, options)
+            continue
+        if number == 1:
+            begin(client, options).abort()
+        upsert(client, {("p=a", 0): {"k": number}, ("p=b", 1): {f"k{number}": number}}, options)
+
+
+def test_commits_archive_the_oldest_instants(client, storage):
+    live(client, SHORT, 12)
+    timeline = client.timeline()
+    assert 2 <= len(timeline.writes) <= 3
+    whole = with_archive(timeline)
+    assert len(whole.writes) == 12
+    assert max(archived_times(storage).values()) == 1
+    assert archived_times(storage, METADATA_ARCHIVE)
+    check_archive(storage.uri, [write.time for write in whole.writes])
+    rows = rows_of(storage.uri)
+    assert rows["p=a", "k"] == 11
+    assert rows["p=b", "over"] == 2
+
+
+def test_the_archive_keeps_what_the_files_held(client, storage):
+    live(client, BY_HAND, 9)
+    before = client.timeline()
+    contents = {i.file_name: before.read(i) for i in before.instants}
+    metadata = {i.time: before.commit_metadata(i) for i in before.writes}
+    undone, replaced = before.rolled_back, before.replaced
+    report = archive(client, SHORT)
+    whole = with_archive(client.timeline())
+    assert [str(i) for i in whole.instants] == [str(i) for i in before.instants]
+    assert report.instants == tuple(i.time for i in before.instants[: len(report.instants)])
+    assert len(report.instants) > 9
+    assert report.metadata_instants > 9
+    for write in whole.writes:
+        assert whole.commit_metadata(write) == metadata[write.time]
+    for instant in whole.instants:
+        if instant.action == "rollback":
+            path = instant.file_name
+            old, new = (RollbackMetadata.from_avro(data, path) for data in (contents[path], whole.read(instant)))
+            assert old == new
+    assert {a.time: a.action for a in whole.instants if a.action == "clean"}
+    assert whole.rolled_back == undone
+    assert whole.replaced == replaced
+    requested = next(i for i in whole.writes if i.action == "replacecommit").at(State.REQUESTED)
+    assert whole.read(requested)
+
+
+def test_a_dry_run_tells_what_a_run_does(client, storage):
+    live(client, BY_HAND, 8)
+    before = [entry.path for entry in storage.list("", recursive=True)]
+    planned = archive(client, SHORT, dry_run=True)
+    assert [entry.path for entry in storage.list("", recursive=True)] == before
+    assert planned.files
+    assert archive(client, SHORT) == planned
+    assert archive(client, SHORT) == ArchiveReport()
+
+
+def test_off(client):
+    live(client, {**SHORT, "hoodie.archive.automatic": "false"}, 6)
+    assert len(client.timeline().writes) == 6
+
+
+def copies(path: Path, target: Path) -> str:
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(path, target)
+    return str(target)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("how", ["freeze", "error"])
+@pytest.mark.slow
+def test_a_run_that_breaks_off_anywhere_is_finished_by_the_next(client, storage, tmp_path, when, how):
+    live(client, BY_HAND, 6)
+    rows, path = rows_of(storage.uri), Path(storage.uri.removeprefix("file://"))
+    commits = [write.time for write in client.timeline().writes]
+    done = copies(path, tmp_path / "done")
+    archive(TableClient.open(Storage(done)), SHORT)
+    check_archive(done, commits)
+    wanted = sorted(entry.path for entry in Storage(done).list(".hoodie", recursive=True))
+    steps = 0
+    for at in range(1, 1000):
+        place = copies(path, tmp_path / "broken")
+        FaultyStorage.faults = Faults(at, when, how)
+        try:
+            archive(TableClient.open(FaultyStorage(place)), SHORT)
+        except (Frozen, InjectedError):
+            pass
+        finally:
+            reached, FaultyStorage.faults = FaultyStorage.faults.count, Faults()
+        if reached < at:
+            break
+        steps += 1
+        Storage(place).delete(".hoodie/lock")
+        assert rows_of(place) == rows
+        assert [e.instant for e in Table.open(place).history() if e.action.endswith("commit")] == commits
+        archive(TableClient.open(Storage(place)), SHORT)
+        check_archive(place, commits)
+        assert rows_of(place) == rows
+        assert max(archived_times(Storage(place)).values()) == 1
+        left = sorted(entry.path for entry in Storage(place).list(".hoodie", recursive=True))
+        assert [path for path in left if "/archived" not in path] == [p for p in wanted if "/archived" not in p]
+    assert steps > 40
+
+
+def test_a_torn_archive_of_another_tool_does_not_stop_archiving(client, storage):
+    live(client, BY_HAND, 6)
+    torn = write_archive_file(storage, ".hoodie/archived", [b"x"])
+    storage.overwrite(torn, storage.read(torn)[:-5])
+    assert archive(client, SHORT).instants
+    assert len(client.timeline().writes) == 2

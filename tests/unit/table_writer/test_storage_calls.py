@@ -1,0 +1,142 @@
+"""A write's calls to the storage depend on what it touches, neither on the table's size nor on its history."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from table_format.config.table_config import update_table_config
+from table_format.errors import OptionError
+from table_format.storage import Storage
+from table_writer import write_job
+from table_writer.slots.partition_files import PartitionFiles
+from tests.support.local_writes import LocalTable
+
+SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
+OPTIONS = {
+    "hoodie.table.name": "t",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "p",
+    "hoodie.bucket.index.num.buckets": "2",
+    "hoodie.metadata.compact.max.delta.commits": "1000",
+}
+COUNTED = ("list", "read", "read_range", "create", "overwrite", "exists", "entry", "delete", "delete_dir", "open_input")
+
+
+@contextmanager
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[tuple[str, str]]]:
+    """Calls by name and path."""
+    calls: Counter[tuple[str, str]] = Counter()
+
+    def wrapped(name: str) -> Any:
+        method = getattr(Storage, name)
+
+        def call(self: Storage, path: str = "", *more: Any, **named: Any) -> Any:
+            calls[name, path] += 1
+            return method(self, path, *more, **named)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for name in COUNTED:
+            patch.setattr(Storage, name, wrapped(name))
+        yield calls
+
+
+def table(folder: Path, index: str) -> LocalTable:
+    options = {key: text for key, text in OPTIONS.items() if index == "BUCKET" or "bucket" not in key}
+    return LocalTable.create(str(folder / "t"), SCHEMA, options | {"hoodie.index.type": index})
+
+
+def rows(numbers: Iterable[int], p: str, v: int = 0) -> pa.Table:
+    return pa.Table.from_pylist([{"id": f"{p}{n:04}", "p": p, "v": v} for n in numbers], schema=SCHEMA)
+
+
+def newest_commit(local: LocalTable) -> str:
+    timeline = local.client.timeline()
+    return timeline.path(timeline.writes[-1])
+
+
+@pytest.mark.parametrize("index", ["BUCKET", "RECORD_INDEX"])
+def test_a_write_lists_the_timeline_where_it_must_and_reads_a_commit_once(
+    index: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = table(tmp_path, index)
+    local.write("upsert", rows(range(4), "a"))
+    commit = newest_commit(local)
+    with counted(monkeypatch) as calls:
+        local.write("upsert", rows(range(2), "a", v=1))
+    # before anything is done, under the lock at the beginning, under it at the end, and just before the commit
+    assert calls["list", ".hoodie"] == 4
+    # one reads what commits carry on, the other how large records are
+    assert calls["read", commit] == (1 if index == "BUCKET" else 2)
+    # what others may change meanwhile: as the write is called, with each lock, and before the metadata table is written
+    assert calls["read", ".hoodie/hoodie.properties"] <= (4 if index == "BUCKET" else 8)
+
+
+@pytest.mark.parametrize("index", ["BUCKET", "RECORD_INDEX"])
+def test_the_calls_of_a_write_do_not_depend_on_the_other_partitions(
+    index: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def calls_with(partitions: int) -> Counter[str]:
+        local = table(tmp_path / str(partitions), index)
+        others = [rows(range(8), f"p{number:03}") for number in range(partitions)]
+        local.write("upsert", pa.concat_tables([rows(range(8), "a"), *others]))
+        with counted(monkeypatch) as calls:
+            local.write("upsert", rows(range(1), "a", v=1))
+        return Counter(name for name, _ in calls.elements())
+
+    assert calls_with(1) == calls_with(40)
+
+
+def test_a_count_that_only_jobs_tell_is_checked_once_and_after_writes_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = table(tmp_path, "BUCKET")
+    client = local.client
+    local.write("upsert", pa.concat_tables([rows(range(8), f"p{number}") for number in range(3)]))
+    client.config = update_table_config(client.storage, {"hoodie.bucket.index.num.buckets": None})
+    commit = newest_commit(local)
+    text = client.storage.read(commit).decode()
+    # as one of Apache's, which records nothing
+    client.storage.overwrite(commit, text.replace("hoodie.catalog.table.properties", "of.somebody").encode())
+    asked: list[Any] = []
+    whole = PartitionFiles.of
+
+    def of(self: PartitionFiles, partitions: Any = None) -> pa.Table:
+        asked.append(partitions)
+        return whole(self, partitions)
+
+    monkeypatch.setattr(PartitionFiles, "of", of)
+    local.write("upsert", rows(range(2), "p0", v=1))
+    assert None in asked
+    asked.clear()
+    for v in (2, 3):
+        local.write("upsert", rows(range(2), "p0", v=v))
+    assert None not in asked
+    # another count is checked, and refused by the keys
+    with pytest.raises(OptionError, match=r"num\.buckets"):
+        local.write("upsert", rows(range(2), "p0"), {"hoodie.bucket.index.num.buckets": "3"})
+    # a write of another tool that completed meanwhile makes the check due again, though ours are newer
+    asked.clear()
+    unrecorded = text.replace("hoodie.catalog.table.properties", "of.somebody").encode()
+    client.storage.create(".hoodie/20200101000000000.commit", unrecorded)
+    local.write("upsert", rows(range(2), "p0", v=4))
+    assert None in asked
+    # nor is one known that completed between the check and the begin
+    checked = write_job.refuse_options
+
+    def overtaken(*arguments: Any, **named: Any) -> None:
+        checked(*arguments, **named)
+        client.storage.create(".hoodie/20200101000000001.commit", unrecorded)
+
+    monkeypatch.setattr(write_job, "refuse_options", overtaken)
+    local.write("upsert", rows(range(2), "p0", v=5))
+    monkeypatch.setattr(write_job, "refuse_options", checked)
+    asked.clear()
+    local.write("upsert", rows(range(2), "p0", v=6))
+    assert None in asked
