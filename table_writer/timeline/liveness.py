@@ -133,6 +133,13 @@ class Pulse:
         with self._touching:
             pass
 
+    def held(self) -> threading.Lock:
+        """The lock under which the file is touched: who holds it reads the file whole.
+
+        Storages that are not local are touched by writing the file again, and not all of them do so at once.
+        """
+        return self._touching
+
     def beat(self) -> None:
         """Touch the file in a thread of its own, so that a storage that hangs delays no other pulse."""
         threading.Thread(target=self._touch, name=f"pulse of {self._path}", daemon=True).start()

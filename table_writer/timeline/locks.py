@@ -119,7 +119,9 @@ class FileSystemLock:
         Raises:
             LockError: another writer broke it as expired.
         """
-        if self._content is None or not self._is_ours(self._content):
+        with self._pulse.held() if self._pulse is not None else contextlib.nullcontext():
+            ours = self._content is not None and self._is_ours(self._content)
+        if not ours:
             raise LockError(
                 f"{self._storage.full_uri(self._path)}: another writer broke this lock as expired; raise "
                 "hoodie.write.lock.filesystem.expire above the time that a commit takes"

@@ -237,3 +237,23 @@ def test_an_object_stores_lock_stays_young_as_well(tmp_path):
             time.sleep(0.005)
         assert store.entry(PATH).mtime_ms > first
         lock.check()
+
+
+class SlowStore(ObjectStore):
+    """Writes a file anew in two steps, as HDFS does: between them it is empty."""
+
+    def overwrite(self, path, data, *, synced=True):
+        super().overwrite(path, b"", synced=synced)
+        EMPTIED.set()
+        time.sleep(0.05)
+        super().overwrite(path, data, synced=synced)
+
+
+EMPTIED = threading.Event()
+
+
+def test_a_lock_that_is_being_touched_is_not_taken_for_broken(tmp_path):
+    EMPTIED.clear()
+    with FileSystemLock(SlowStore(str(tmp_path)), LockOptions(silence_ms=40)) as lock:
+        assert EMPTIED.wait(30)
+        lock.check()
