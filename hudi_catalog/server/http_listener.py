@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from typing import Any
+from typing import Any, cast
 
 from aiohttp import web
 
@@ -93,7 +93,7 @@ class HttpListener:
     def _accepted(self) -> asyncio.Protocol:
         server = self._runner.server
         assert server is not None  # noqa: S101
-        return _Refused() if len(self._open) >= self._limit else _Connection(server(), self._open)
+        return _Connection(server(), self._open, self._limit)
 
     async def _sweep(self) -> None:
         while True:
@@ -110,13 +110,14 @@ class _Connection(asyncio.Protocol):
     Args:
         handler: aiohttp's protocol of the connection.
         connections: all open connections by their handler.
+        limit: so many of them; a connection beyond it is closed.
 
     Attributes:
         handling: whether a request is being handled.
         head_since: when the incomplete head began to arrive; None when there is none.
     """
 
-    def __init__(self, handler: Any, connections: dict[Any, _Connection]) -> None:
+    def __init__(self, handler: Any, connections: dict[Any, _Connection], limit: int) -> None:
         self.handling = False
         self.head_since: float | None = None
         self._head = bytearray()
@@ -124,6 +125,7 @@ class _Connection(asyncio.Protocol):
         self._chunked: Any = None
         self._handler = handler
         self._open = connections
+        self._limit = limit
 
     def request_started(self, request: web.Request) -> None:
         self.handling, self.head_since = True, None
@@ -155,6 +157,10 @@ class _Connection(asyncio.Protocol):
             self.head_since = self.head_since or time.monotonic()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if len(self._open) >= self._limit:  # only now: several may be accepted before the first of them is open
+            cast("asyncio.Transport", transport).set_protocol(asyncio.Protocol())
+            transport.close()
+            return
         self.head_since = time.monotonic()
         self._open[self._handler] = self
         self._handler.connection_made(transport)
@@ -175,10 +181,3 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._open.pop(self._handler, None)
         self._handler.connection_lost(exc)
-
-
-class _Refused(asyncio.Protocol):
-    """A connection beyond the limit."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import ssl
+import threading
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from tests.support.certificates import Authority
 from tests.support.command import Command
 from tests.support.hive_client import T, read, tree
 from tests.support.served_folders import build_trips, thrift_client
+from tests.support.waiting import until
 from tests.unit.hudi_catalog.hive.test_service import signed
 
 SEVEN = tree("OPEqual", "k", "bigint", 7)
@@ -89,8 +91,11 @@ def test_a_service_that_stops_finishes_what_it_does(warehouse: Path, monkeypatch
 
     real = planning.make_plan
 
+    seen = threading.Event()
+
     def slow(*given: Any) -> Any:
-        time.sleep(0.5)
+        assert seen.wait(30)
+        time.sleep(0.3)  # meanwhile the service begins to stop
         return real(*given)
 
     monkeypatch.setattr(planning, "make_plan", slow)
@@ -100,8 +105,8 @@ def test_a_service_that_stops_finishes_what_it_does(warehouse: Path, monkeypatch
         client._oprot.write_struct(T.HudiHive.splits_args(request(warehouse), None))
         client._oprot.write_message_end()
         client._oprot.trans.flush()
-        while not serving.busy():
-            time.sleep(0.01)
+        until(serving.busy)
+        seen.set()
     assert client._iprot.read_message_begin()[0] == "splits"
     client.close()
 

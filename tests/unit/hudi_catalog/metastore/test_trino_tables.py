@@ -22,6 +22,7 @@ from hudi_catalog.metastore.trino_sync import sync_to_trino
 from hudi_catalog.metastore.trino_tables import TrinoTables
 from table_format.errors import HudiError, MetastoreError, ServiceError
 from tests.support.local_writes import LocalTable
+from tests.support.waiting import until
 from tests.unit.hudi_catalog.metastore.conftest import rows
 from tests.unit.hudi_catalog.metastore.test_trino_sync import files_of, listed
 
@@ -55,13 +56,18 @@ def test_an_entry_cannot_name_another_folder(tables: TrinoTables, metastore: Fil
     assert tables.find("db", "trips") is None
 
 
-def test_an_entry_is_believed_for_a_while(opened: Opened, metastore: FileMetastore) -> None:
+def test_an_entry_is_believed_for_a_while(
+    opened: Opened, metastore: FileMetastore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sync_to_trino(opened(), metastore)
-    tables = TrinoTables(metastore, SyncOptions(entry_age=0.2))
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    tables = TrinoTables(metastore, SyncOptions(entry_age=20))
     assert tables.find("db", "trips") is not None
     metastore.drop_table("db", "trips")
+    now += 19
     assert tables.find("db", "trips") is not None
-    time.sleep(0.25)
+    now += 2
     assert tables.find("db", "trips") is None
 
 
@@ -253,15 +259,16 @@ def test_a_look_that_failed_is_not_shared(opened: Opened, monkeypatch: pytest.Mo
 
 def test_those_who_wait_share_one_look(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     held = trino_tables.NewestSnapshot(opened(), "snapshot")
-    look, looks = held._load, []
+    look, looks, callers = held._load, [], []
 
     def slowly() -> Any:
-        looks.append(time.monotonic())
-        time.sleep(0.1)
-        return look()
+        looks.append(look())
+        until(lambda: len(callers) == 12)
+        time.sleep(0.1)  # until the last of them waits
+        return looks[-1]
 
     monkeypatch.setattr(held, "_load", slowly)
-    threads = [threading.Thread(target=held.get) for _ in range(12)]
+    threads = [threading.Thread(target=lambda: (callers.append(1), held.get())) for _ in range(12)]
     for thread in threads:
         thread.start()
     for thread in threads:

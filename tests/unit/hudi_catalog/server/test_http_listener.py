@@ -1,6 +1,7 @@
 """Clients that leave a request unfinished are dropped after a timeout; others are not. Over raw sockets."""
 
 import asyncio
+import contextlib
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ SLOW = b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"
 POST = b"POST /quick HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nse\r\n\r\n"
 CHUNKED = b"POST /quick HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nse\r\n0\r\n\r\n"
 HALF = b"GET /quick HTTP/1.1\r\nHost:"
-READ, SLOWLY, IDLE = 0.4, 0.6, 30.0
+READ, SLOWLY, IDLE = 0.8, 1.0, 30.0
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +69,12 @@ def answers(connection: socket.socket, count: int) -> bytes:
     return found
 
 
+def send_slowly(connection: socket.socket, data: bytes) -> None:
+    for start in range(0, len(data), 5):
+        connection.sendall(data[start : start + 5])
+        time.sleep(0.002)
+
+
 def is_dropped(connection: socket.socket) -> bool:
     connection.settimeout(IDLE / 2)
     try:
@@ -107,9 +114,9 @@ def test_half_a_request_in_one_piece_with_a_chunked_one_is_dropped_as_idle() -> 
     [
         lambda connection: connection.sendall(GET + POST + CHUNKED + GET),
         lambda connection: connection.sendall(SLOW + GET + POST + GET),
-        lambda connection: [time.sleep(0.002) or connection.sendall(bytes([one])) for one in b"\r\n" + POST + 3 * GET],
+        lambda connection: send_slowly(connection, b"\r\n" + POST + 3 * GET),
     ],
-    ids=["at once", "behind a slow one", "byte by byte"],
+    ids=["at once", "behind a slow one", "in pieces"],
 )
 def test_whole_requests_are_answered_and_the_connection_stays(port: int, send: Callable[[socket.socket], None]) -> None:
     with socket.create_connection(("127.0.0.1", port), 10) as connection:
@@ -134,3 +141,12 @@ def test_connections_beyond_the_limit_are_closed() -> None:
         answers(first, 1)
         with socket.create_connection(("127.0.0.1", port), 10) as second:
             assert is_dropped(second)
+
+
+def test_connections_that_come_together_are_counted() -> None:
+    with listening(IDLE, connections=3) as port, contextlib.ExitStack() as opened:
+        together = [opened.enter_context(socket.create_connection(("127.0.0.1", port), 10)) for _ in range(30)]
+        assert all(map(is_dropped, together[3:]))
+        for one in together[:3]:
+            one.sendall(GET)
+            answers(one, 1)

@@ -37,7 +37,7 @@ from tests.support.served_folders import keys, listed, refusal, thrift_client
 from tests.support.waiting import until
 
 PROPERTIES = ".hoodie/hoodie.properties"
-LIMIT = 0.3
+LIMIT = 0.8
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_readiness_ends_when_no_table_answers(warehouse: Path, options: dict[str
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*MAIN, *arguments], capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run([*MAIN, *arguments], capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.slow
@@ -236,7 +236,7 @@ def test_threads_that_hang_are_replaced_up_to_a_bound(dead: Dead) -> None:
 
 
 def test_a_table_that_answers_again_is_tried_before_it_is_used(dead: Dead) -> None:
-    late, workers = LateTables(0.05), Workers(1, "test")
+    late, workers = LateTables(0.25), Workers(1, "test")
     failures = [HudiError("not yet")]
     tries = []
 
@@ -251,29 +251,29 @@ def test_a_table_that_answers_again_is_tried_before_it_is_used(dead: Dead) -> No
 
     with pytest.raises(LateTableError, match=r"t: its storage does not answer: .*/file has not answered"):
         workers.submit(read).result(20)
-    time.sleep(0.3)
+    time.sleep(0.6)
     assert not tries  # as long as something hangs nothing else is begun
     with pytest.raises(LateTableError):
         read()
     dead.answer.set()
     until(lambda: not len(late))
     assert len(tries) == 2
-    assert tries[1] - tries[0] >= 0.1  # with a longer pause
+    assert tries[1] - tries[0] >= 0.5  # with a longer pause
     assert read() == b"x"
 
 
 def test_a_slow_table_is_not_late(tmp_path: Path) -> None:
-    late = LateTables(0.2)
+    late = LateTables(1.0)
     storage = Storage(str(tmp_path))
 
     def slow(_: int) -> str:
         with late.working("t", storage.base):
-            for _ in range(10):
-                time.sleep(0.05)
+            for _ in range(6):
+                time.sleep(0.2)
                 storage.exists("file")
         return "done"
 
-    assert list(each(range(3), slow, 2, "test")) == ["done"] * 3
+    assert list(each(range(2), slow, 2, "test")) == ["done"] * 2
 
 
 def test_results_and_failures_come_in_order() -> None:

@@ -18,6 +18,7 @@ from hudi_catalog.server.options import ServiceOptions
 from hudi_catalog.server.tables import WarehouseTables
 from table_format.errors import CorruptFileError, SplitError, StorageError, TableNotFoundError
 from tests.support.local_writes import LocalTable
+from tests.support.waiting import until
 
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.float64())])
 OPTIONS: dict[str, Any] = {
@@ -232,9 +233,10 @@ def test_a_warehouse_that_is_not_there_is_an_error_each_time(tmp_path: Path) -> 
 
 
 class CountedRefresh:
-    """Counts the refreshes of tables, and makes them take some time."""
+    """Counts the refreshes of tables, which last until so many callers have come."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, callers: int) -> None:
+        self.came = 0
         self.count = 0
         self.running = 0
         self.most = 0
@@ -244,8 +246,9 @@ class CountedRefresh:
             self.count += 1
             self.running += 1
             self.most = max(self.most, self.running)
-            time.sleep(0.05)
             try:
+                until(lambda: self.came >= callers)
+                time.sleep(0.05)  # until the last of them waits
                 return real(table)
             finally:
                 self.running -= 1
@@ -255,9 +258,14 @@ class CountedRefresh:
 
 def test_callers_that_come_together_share_a_refresh(tables: WarehouseTables, monkeypatch: pytest.MonkeyPatch) -> None:
     tables.newest("db.trips")
-    counted = CountedRefresh(monkeypatch)
+    counted = CountedRefresh(monkeypatch, 16)
+
+    def ask(_: int) -> object:
+        counted.came += 1
+        return tables.newest("db.trips")[1]
+
     with ThreadPoolExecutor(16) as pool:
-        found = list(pool.map(lambda _: tables.newest("db.trips")[1], range(16)))
+        found = list(pool.map(ask, range(16)))
     assert len(set(map(id, found))) == 1
     assert counted.most == 1
     assert counted.count <= 4  # the first one's, and one for those that came while it ran

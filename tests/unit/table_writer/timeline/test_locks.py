@@ -160,7 +160,7 @@ def test_a_lock_that_its_live_process_never_gave_back_expires(storage):
     storage.create(PATH, json.dumps(content).encode())
     with pytest.raises(LockError):
         FileSystemLock(storage, LockOptions(retries=0)).acquire()
-    FileSystemLock(storage, LockOptions(retries=100, wait_ms=50)).acquire()
+    FileSystemLock(storage, LockOptions(retries=1000, wait_ms=50)).acquire()
 
 
 def test_a_broken_lock_is_noticed_and_not_released_for_others(storage):
@@ -187,7 +187,7 @@ def test_one_at_a_time(storage):
     def work() -> None:
         nonlocal inside, most
         for _ in range(10):
-            with FileSystemLock(Storage(storage.uri), LockOptions(retries=100, wait_ms=20)):
+            with FileSystemLock(Storage(storage.uri), LockOptions(retries=3000, wait_ms=20)):
                 inside += 1
                 most = max(most, inside)
                 time.sleep(0.001)
