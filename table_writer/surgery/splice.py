@@ -137,7 +137,8 @@ def splice(
     with open_source(storage, source) as opened:
         footer = footer or read_footer(opened)
         _check(footer, edit)
-        with open_target(storage, target) as out, _encoders() as pool:
+        background = compute_threads() > 1
+        with open_target(storage, target, background=background) as out, _encoders() as pool:
             return _Splice(opened, footer, edit, options, out, pool=pool).run()
 
 
@@ -229,6 +230,7 @@ class _Splice:
 
     def run(self) -> SpliceResult:
         """Write the file."""
+        self.out.expect(self.source.size)
         self.out.write(MAGIC)
         for _ in range(1 if isinstance(self.pool, _InTurn) else _ENCODERS):
             self._encode_next()
