@@ -71,11 +71,16 @@ def java_string_hash_one(text: str) -> int:
 
 def list_hash(parts: Sequence[pa.Array[Any] | pa.ChunkedArray[Any]]) -> Int32Array:
     """`List.hashCode()` of the strings in each row of some columns; a null part counts as 0."""
-    if not parts:
+    return list_hash_of([java_string_hash(part).view(np.uint32) for part in parts])
+
+
+def list_hash_of(hashes: Sequence[UInt32Array]) -> Int32Array:
+    """`List.hashCode()` of the elements in each row of some columns, by the elements' hashes."""
+    if not hashes:
         raise OptionError("a list hash needs at least one column; name the hash fields")
-    value = np.ones(len(parts[0]), np.uint32)
-    for part in parts:
-        value = value * np.uint32(_BASE) + java_string_hash(part).view(np.uint32)
+    value = np.ones(len(hashes[0]), np.uint32)
+    for part in hashes:
+        value = value * np.uint32(_BASE) + part
     return value.view(np.int32)
 
 

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from table_format.config.table_config import GENERATOR_CLASSES, KeyGeneratorType
 from table_format.errors import OptionError, RecordError
 from table_format.keys.bucket_index import EMPTY_KEY_PART, NULL_KEY_PART, BucketHashRule, bucket_ids_of_keys
-from table_format.keys.java_hash import Int32Array, bucket_ids
-from table_format.keys.key_text import raw_column, text_column
+from table_format.keys.java_hash import Int32Array, UInt32Array, buckets_of_hashes, java_string_hash, list_hash_of
+from table_format.keys.key_text import key_texts, raw_column, text_column
+from table_format.keys.number_texts import Numbers, joined_numbers, number_hashes, numbers_of
 from table_format.keys.partition_values import path_segment
 from table_format.keys.timestamp_keys import TimestampFormat
 
@@ -143,6 +144,39 @@ def detect_single_field_form(record_key: str, value_text: str, field: str) -> Si
     return "field:value" if record_key == f"{field}:{value_text}" else None
 
 
+class KeyFields:
+    """The record key fields of a batch, each converted once.
+
+    Args:
+        batch: rows with the key columns.
+        fields: names of the record key fields.
+
+    Raises:
+        SchemaError: a key column is missing.
+    """
+
+    def __init__(self, batch: Batch, fields: Sequence[str]) -> None:
+        self._columns: dict[str, Any] = {field: raw_column(batch, field) for field in fields}
+        self._numbers = {field: numbers_of(column) for field, column in self._columns.items()}
+        self._texts: dict[str, pa.Array[Any]] = {}
+
+    def text(self, field: str) -> pa.Array[Any]:
+        """The texts of a field."""
+        if field not in self._texts:
+            self._texts[field] = key_texts(self._columns[field], field)
+        return self._texts[field]
+
+    def hashes(self, field: str) -> UInt32Array:
+        """Java's hash of each text of a field."""
+        numbers = self._numbers[field]
+        return java_string_hash(self.text(field)).view(np.uint32) if numbers is None else number_hashes(numbers)
+
+    def joined(self, labels: Sequence[str]) -> pa.Array[Any] | None:
+        """The texts of all fields, each after its label, without making them one by one; None where that is slower."""
+        columns: list[Numbers] = [numbers for numbers in self._numbers.values() if numbers is not None]
+        return joined_numbers(columns, labels) if len(columns) == len(self._columns) else None
+
+
 @dataclass(frozen=True, slots=True)
 class KeyGenerator:
     """Computes record keys, partition paths and buckets of batches."""
@@ -150,33 +184,37 @@ class KeyGenerator:
     spec: KeySpec
     hash_rule: BucketHashRule = BucketHashRule.SPLIT
 
-    def field_texts(self, batch: Batch) -> dict[str, pa.Array[Any]]:
-        """The texts of the record key fields by name, for `record_keys` and `bucket_ids` of the same rows."""
-        return {field: text_column(batch, field) for field in self.spec.record_key_fields}
+    def key_fields(self, batch: Batch) -> KeyFields:
+        """The record key fields, for `record_keys` and `bucket_ids` of the same rows."""
+        return KeyFields(batch, self.spec.record_key_fields)
 
-    def record_keys(self, batch: Batch, field_texts: Mapping[str, pa.Array[Any]] | None = None) -> pa.Array[Any]:
+    def record_keys(self, batch: Batch, fields: KeyFields | None = None) -> pa.Array[Any]:
         """`_hoodie_record_key` of each row, a `string` array.
 
         Args:
             batch: rows with the key columns.
-            field_texts: see `field_texts`, if computed already.
+            fields: see `key_fields`, if converted already.
 
         Raises:
             RecordError: a row without a key: null or empty, or a composite key whose parts all are.
             SchemaError: a key column is missing or has an unsupported type.
         """
-        by_field = field_texts or self.field_texts(batch)
-        texts = [by_field[field] for field in self.spec.record_key_fields]
-        if not self.spec.prefixed:
+        fields = fields or self.key_fields(batch)
+        prefixed, names = self.spec.prefixed, self.spec.record_key_fields
+        labels = [f"{',' if i else ''}{name}:" if prefixed else "" for i, name in enumerate(names)]
+        joined = fields.joined(labels)
+        if joined is not None:
+            return joined
+        texts = [fields.text(name) for name in names]
+        if not prefixed:
             _refuse(pc.fill_null(pc.equal(texts[0], ""), fill_value=True), self.spec.record_key_fields)
             return _plain(texts[0])
-        always = [self._always_has_text(batch, field) for field in self.spec.record_key_fields]
+        always = [self._always_has_text(batch, name) for name in names]
         parts = [text if has_text else _key_part(text) for text, has_text in zip(texts, always, strict=True)]
         if not any(always):
             blank = [pc.is_in(part, pa.array([NULL_KEY_PART, EMPTY_KEY_PART])) for part in parts]
             _refuse(_all_of(blank), self.spec.record_key_fields)
-        names = [f"{',' if i else ''}{field}:" for i, field in enumerate(self.spec.record_key_fields)]
-        pieces = [piece for pair in zip(names, parts, strict=True) for piece in pair]
+        pieces = [piece for pair in zip(labels, parts, strict=True) for piece in pair]
         keys: pa.Array[Any] = pc.binary_join_element_wise(*pieces, "")
         return keys
 
@@ -199,7 +237,7 @@ class KeyGenerator:
         bucket_count: int,
         hash_fields: Sequence[str] = (),
         keys: pa.Array[Any] | None = None,
-        field_texts: Mapping[str, pa.Array[Any]] | None = None,
+        fields: KeyFields | None = None,
     ) -> Int32Array:
         """Bucket of each row, as computed by Apache's writers from the record key.
 
@@ -208,18 +246,16 @@ class KeyGenerator:
             bucket_count: `hoodie.bucket.index.num.buckets`.
             hash_fields: `hoodie.bucket.index.hash.field`, a subset of the record key fields; all of them when empty.
             keys: the record keys, if computed already.
-            field_texts: see `field_texts`, if computed already.
+            fields: see `key_fields`, if converted already.
         """
-        fields = self._hash_fields(hash_fields)
-        if keys is None:
-            keys = self.record_keys(batch)
+        hashed = self._hash_fields(hash_fields)
+        fields = fields or self.key_fields(batch)
         prefixed, all_fields = self.spec.prefixed, self.spec.record_key_fields
         if (prefixed and len(all_fields) == 1) or self._holds_any(batch, ":," if prefixed else ":"):
-            return bucket_ids_of_keys(keys, fields, bucket_count, self.hash_rule)
-        if not prefixed:
-            return bucket_ids([keys], bucket_count)
-        texts = field_texts or self.field_texts(batch)
-        return bucket_ids([texts[field] for field in all_fields if field in fields], bucket_count)
+            keys = self.record_keys(batch, fields) if keys is None else keys
+            return bucket_ids_of_keys(keys, hashed, bucket_count, self.hash_rule)
+        hashes = [fields.hashes(field) for field in all_fields if field in hashed]
+        return buckets_of_hashes(list_hash_of(hashes), bucket_count)
 
     def _always_has_text(self, batch: Batch, field: str) -> bool:
         """Whether no value of a key column is null or an empty text, judged by its type and nulls."""

@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from table_format.errors import RecordError
+from table_format.keys.number_texts import FOUR_DIGITS
 from table_format.meta_columns import META_COLUMNS, META_FIELDS
 
 _INT32_MAX = 2**31 - 1
 # The last digits of numbers that follow each other.
-_RUN = 10_000
-_DIGITS = (np.arange(_RUN)[:, None] // np.array([1000, 100, 10, 1]) % 10 + ord("0")).astype(np.uint8)
+_RUN = len(FOUR_DIGITS)
 
 
 def add_meta_columns(
@@ -84,11 +84,11 @@ def _runs(prefix: bytes, row: int, end: int) -> Iterator[tuple[bytes, npt.NDArra
         high, low = divmod(row, _RUN)
         if high:
             stop = min(end, (high + 1) * _RUN)
-            yield prefix + str(high).encode(), _DIGITS[low : low + stop - row]
+            yield prefix + str(high).encode(), FOUR_DIGITS[low : low + stop - row]
         else:
             width = len(str(row))
             stop = min(end, 10**width)
-            yield prefix, _DIGITS[row:stop, -width:]
+            yield prefix, FOUR_DIGITS[row:stop, -width:]
         row = stop
 
 

@@ -35,8 +35,8 @@ def keyed_rows(plan: KeyPlan, table: pa.Table, payload: Iterable[str]) -> pa.Tab
         SchemaError: a key or partition column is missing.
     """
     generator = plan.generator
-    texts = generator.field_texts(table)
-    keys = generator.record_keys(table, texts)
+    fields = generator.key_fields(table)
+    keys = generator.record_keys(table, fields)
     if plan.indexed:
         refuse_long_keys(keys)
     result = table.select(list(payload))
@@ -45,7 +45,7 @@ def keyed_rows(plan: KeyPlan, table: pa.Table, payload: Iterable[str]) -> pa.Tab
         result = result.append_column(PARTITION_PATH, pc.dictionary_encode(generator.partition_paths(table)))
     if not plan.buckets:
         return result
-    buckets = generator.bucket_ids(table, plan.buckets, plan.hash_fields, keys, texts)
+    buckets = generator.bucket_ids(table, plan.buckets, plan.hash_fields, keys, fields)
     return result.append_column(BUCKET_COLUMN, from_numpy(buckets.astype(np.int32)))
 
 
