@@ -10,13 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from table_format.codecs.arrow_numpy import to_numpy
+from table_format.keys.number_texts import BLOCK_ROWS, POWERS, Numbers, digit_counts, numbers_of
 
-_MOST_DIGITS: Final = 20
-_POWERS: Final = np.array([10**power for power in range(_MOST_DIGITS)], np.uint64)
 _BITS: Final = 64
-# Fewer rows are sorted as fast by their texts.
-_LEAST_ROWS: Final = 512
+# Rows of so many ascending runs are merged faster than they are sorted.
+_MOST_RUNS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,36 +45,38 @@ def number_order(columns: Sequence[pa.Array[Any]]) -> KeyOrder | None:
         None where a column has other values than whole numbers of at least zero, their order does not fit into 64
         bits, or the rows are few.
     """
-    for column in columns:
-        if not pa.types.is_integer(column.type) or column.null_count or len(column) < _LEAST_ROWS:
-            return None
-    ranks: Any = 0
+    fields: list[tuple[Numbers, int]] = []
     span = 1
     for column in columns:
-        numbers = to_numpy(column)
-        greatest = int(numbers.max())
-        if int(numbers.min()) < 0:
+        numbers = numbers_of(column)
+        if numbers is None:
             return None
-        digits = len(str(greatest))
-        size = 10**digits * (digits + 1)
-        span *= size
+        digits = len(str(int(numbers.max())))
+        span *= 10**digits * (digits + 1)
         if span >> _BITS:
             return None
-        numbers = numbers.astype(np.uint64)
-        widths = _widths(numbers, digits)
-        rank = numbers * _POWERS[digits - widths]
-        rank *= np.uint64(digits + 1)
-        rank += widths
-        ranks = ranks * np.uint64(size) + rank
-    return _ordered(ranks, (span - 1).bit_length())
+        fields.append((numbers, digits))
+    return _ordered(_ranks(fields), (span - 1).bit_length())
 
 
-def _widths(numbers: npt.NDArray[np.uint64], most: int) -> npt.NDArray[np.uint8]:
-    """How many digits each number has."""
-    widths = np.ones(len(numbers), np.uint8)
-    for power in range(1, most):
-        widths += numbers >= _POWERS[power]
-    return widths
+def _ranks(fields: Sequence[tuple[Numbers, int]]) -> npt.NDArray[np.uint64]:
+    """A number for each row that has the order of its key.
+
+    Args:
+        fields: the numbers of each key field, and how many digits the greatest of them has.
+    """
+    ranks = np.zeros(len(fields[0][0]), np.uint64)
+    for start in range(0, len(ranks), BLOCK_ROWS):
+        rank = ranks[start : start + BLOCK_ROWS]
+        for numbers, digits in fields:
+            block = numbers[start : start + BLOCK_ROWS]
+            counts = digit_counts(block)
+            filled = block * POWERS[digits - np.arange(digits + 1)].take(counts)
+            filled *= np.uint64(digits + 1)
+            filled += counts
+            rank *= np.uint64(10**digits * (digits + 1))
+            rank += filled
+    return ranks
 
 
 def _ordered(ranks: npt.NDArray[np.uint64], rank_bits: int) -> KeyOrder | None:
@@ -86,7 +86,8 @@ def _ordered(ranks: npt.NDArray[np.uint64], rank_bits: int) -> KeyOrder | None:
         return None
     ranks <<= np.uint64(bits)
     ranks |= np.arange(len(ranks), dtype=np.uint64)
-    ranks.sort()
+    runs = np.count_nonzero(ranks[1:] < ranks[:-1]) + 1
+    ranks.sort(kind="stable" if runs <= _MOST_RUNS else None)
     rows = (ranks & np.uint64((1 << bits) - 1)).astype(np.int64)
     ranks >>= np.uint64(bits)
     same = np.zeros(len(ranks), np.bool_)

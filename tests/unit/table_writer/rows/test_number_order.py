@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from table_format.codecs.arrow_numpy import to_numpy
+from table_format.keys import number_texts
 from table_format.keys.key_generator import KeyGenerator, KeySpec
-from table_writer.rows import number_order as module
 from table_writer.rows.number_order import number_order
 
 NUMBERS = st.integers(0, 9) | st.integers(0, 120) | st.sampled_from([10**power for power in range(7)])
@@ -27,7 +27,7 @@ def text_order(columns: list[pa.Array], generator: str) -> list[int]:
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=40), st.sampled_from([1, 2]))
 def test_any_numbers_are_in_the_order_of_their_keys(rows: list[tuple[int, int]], fields: int) -> None:
     columns = [pa.array([row[field] for row in rows], pa.int64()) for field in range(fields)]
-    with mock.patch.object(module, "_LEAST_ROWS", 0):
+    with mock.patch.object(number_texts, "_LEAST_ROWS", 1):
         found = number_order(columns)
     assert found is not None
     for generator in ("COMPLEX", "NON_PARTITION"):
@@ -68,6 +68,17 @@ def test_the_greatest_numbers_that_fit() -> None:
 )
 def test_other_columns_are_left_to_their_texts(columns: list[pa.Array]) -> None:
     assert number_order(columns) is None
+
+
+@pytest.mark.parametrize("runs", [1, 7, 500])
+def test_rows_that_come_in_ascending_runs(runs: int) -> None:
+    numbers = np.tile(np.arange(3000), 2)
+    numbers = np.concatenate(
+        [np.sort(part) for part in np.array_split(np.random.default_rng(0).permutation(numbers), runs)]
+    )
+    found = number_order([pa.array(numbers)])
+    assert found is not None
+    assert found.rows.tolist() == text_order([pa.array(numbers)], "NON_PARTITION")
 
 
 def test_slices_are_ordered_by_their_own_rows() -> None:
