@@ -19,6 +19,7 @@
     ├── TransactionError        (RuntimeError)
     │   ├── ConflictError                            another writer changed the same file groups
     │   └── LockError                                the table lock could not be taken in time
+    ├── RecordIndexError        (RuntimeError)       the record index is missing, stale or does not fit the request
     ├── PendingWriteError       (RuntimeError)       a pending write lies in an incremental range
     ├── AfterCommitError        (RuntimeError)       the commit is complete; a step after it failed
     ├── ServiceError            (RuntimeError)       a service of an engine cannot answer a request

@@ -59,7 +59,7 @@ def to_numpy(array: Any) -> NDArray[Any]:
         return bits[array.offset : array.offset + len(array)].astype(np.bool_)
     kind = "f" if pa.types.is_floating(array.type) else "u" if pa.types.is_unsigned_integer(array.type) else "i"
     width = array.type.bit_width // 8
-    if data is None or not len(array):  # Arrow leaves buffers of any size behind empty arrays
+    if data is None or not len(array):  # Arrow leaves buffers of any size with empty arrays
         return np.zeros(len(array), dtype=f"{kind}{width}")
     return np.frombuffer(data, f"{kind}{width}", len(array), array.offset * width)
 

@@ -109,11 +109,11 @@ def _walk_blocks(
             break
         lengths, key = read_long(buffer, position[:going])
         starts[place[:going] + done] = key
-        behind = key + checked_lengths(buffer, lengths)
-        key_ends[place[:going] + done] = behind
+        ends = key + checked_lengths(buffer, lengths)
+        key_ends[place[:going] + done] = ends
         for step in steps:
-            behind = behind + step if step else read_long(buffer, behind)[1]
-        position[:going] = behind
+            ends = ends + step if step else read_long(buffer, ends)[1]
+        position[:going] = ends
     else:
         going = 0
     data = memoryview(cast("Any", buffer))
@@ -155,13 +155,13 @@ def _guessed_blocks(buffer: Bytes, at: Positions, counts: Positions) -> tuple[Po
     try:
         lengths, starts = read_long(buffer, entries)
         key_ends = starts + checked_lengths(buffer, lengths)
-        behind = read_long(buffer, key_ends)[1] + 1
+        map_ends = read_long(buffer, key_ends)[1] + 1
     except (BadValueError, IndexError):
         return None
     lasts = firsts + counts - 1
-    proven = behind[:-1] == entries[1:]
+    proven = map_ends[:-1] == entries[1:]
     proven[lasts[:-1]] = True
-    return (starts, key_ends, behind[lasts]) if proven.all() else None
+    return (starts, key_ends, map_ends[lasts]) if proven.all() else None
 
 
 def _walk_entries(

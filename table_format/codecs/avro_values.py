@@ -90,8 +90,8 @@ def checked_lengths(buffer: Bytes, lengths: Positions) -> Positions:
 def skip_bytes(buffer: Bytes, at: Positions) -> Positions:
     """End positions of strings or bytes."""
     lengths, after = read_long(buffer, at)
-    behind: Positions = after + checked_lengths(buffer, lengths)
-    return behind
+    ends: Positions = after + checked_lengths(buffer, lengths)
+    return ends
 
 
 def read(buffer: Bytes, node: Node, at: Positions, *, keep: bool) -> tuple[Leaf | None, Positions]:

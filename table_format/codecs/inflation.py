@@ -41,7 +41,7 @@ def inflate(codec: str, data: bytes | memoryview, most: int) -> bytes:
     """Decompress one block, never producing more than `most` + 1 bytes.
 
     Args:
-        codec: as Avro names it: `null`, `deflate`, `zlib`, `snappy` (with the CRC-32 behind it), `zstandard`, `bzip2`
+        codec: as Avro names it: `null`, `deflate`, `zlib`, `snappy` (with the CRC-32 after it), `zstandard`, `bzip2`
             or `xz`.
         data: exactly the compressed bytes.
         most: limit of the decompressed size.

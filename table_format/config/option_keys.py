@@ -25,7 +25,7 @@ _OTHER_LOCKS: Final = ("zookeeper", "dynamodb", "hivemetastore", "storage")
 
 
 @dataclass(frozen=True, slots=True)
-class Unserved:
+class UnsupportedOption:
     """An option of Apache Hudi's that is not implemented.
 
     Attributes:
@@ -77,153 +77,163 @@ _FORMAT: Final = ("base files are Parquet", "leave it out, or write this table w
 _ALL_CLEANED: Final = ("all partitions are cleaned", "give hoodie.clean.automatic=false")
 _CHECK_BEFORE: Final = "check the DataFrame before it is written, or write with Apache Hudi"
 
-UNSERVED: Final = (
-    Unserved("hoodie.precommit.validators", True, "nothing validates the commit", _CHECK_BEFORE),
-    Unserved("hoodie.prewrite.validators", True, "nothing validates the rows", _CHECK_BEFORE),
-    Unserved("parquet.encryption.", True, *_PLAIN, harmless=("",)),
-    Unserved("parquet.crypto.factory.class", True, *_PLAIN, harmless=("",)),
-    Unserved(
+UNSUPPORTED_OPTIONS: Final = (
+    UnsupportedOption("hoodie.precommit.validators", True, "nothing validates the commit", _CHECK_BEFORE),
+    UnsupportedOption("hoodie.prewrite.validators", True, "nothing validates the rows", _CHECK_BEFORE),
+    UnsupportedOption("parquet.encryption.", True, *_PLAIN, harmless=("",)),
+    UnsupportedOption("parquet.crypto.factory.class", True, *_PLAIN, harmless=("",)),
+    UnsupportedOption(
         "hoodie.table.cdc.enabled",
         True,
         "changes are not logged, so that those who read them would miss some",
         "write this table with Apache Hudi, or read changes by incremental queries",
     ),
-    Unserved(
+    UnsupportedOption(
         "hoodie.allow.operation.metadata.field",
         True,
         "the operation of each row is not recorded",
         "write this table with Apache Hudi",
     ),
-    Unserved(
+    UnsupportedOption(
         "hoodie.payload.delete.field",
         True,
         "no value of a column deletes a record, but the flag _hoodie_is_deleted",
         "add that column, or use the operation delete",
         harmless=("",),
     ),
-    Unserved(
+    UnsupportedOption(
         "hoodie.index.class",
         True,
         "records are found by the index of hoodie.index.type, not by a class",
         "give hoodie.index.type",
         harmless=("",),
     ),
-    Unserved(
+    UnsupportedOption(
         "hoodie.bucket.index.partition.expressions",
         True,
         "all partitions have the same number of buckets",
         "give hoodie.bucket.index.num.buckets alone",
         harmless=("",),
     ),
-    Unserved("hoodie.base.file.format", True, *_FORMAT, harmless=_PARQUET),
-    Unserved("hoodie.table.base.file.format", True, *_FORMAT, harmless=_PARQUET),
-    Unserved("hoodie.table.multiple.base.file.formats.enable", True, *_FORMAT),
-    Unserved(
+    UnsupportedOption("hoodie.base.file.format", True, *_FORMAT, harmless=_PARQUET),
+    UnsupportedOption("hoodie.table.base.file.format", True, *_FORMAT, harmless=_PARQUET),
+    UnsupportedOption("hoodie.table.multiple.base.file.formats.enable", True, *_FORMAT),
+    UnsupportedOption(
         "hoodie.table.services.enabled",
         True,
         "old files would be cleaned all the same",
         "give hoodie.clean.automatic=false",
         harmless=("", "true"),
     ),
-    Unserved("hoodie.clean.partition.filter.regex", True, *_ALL_CLEANED, harmless=("",)),
-    Unserved("hoodie.clean.partition.filter.selected", True, *_ALL_CLEANED, harmless=("",)),
-    Unserved("hoodie.cleaner.partition.filter.regex", True, *_ALL_CLEANED, harmless=("",)),
-    Unserved("hoodie.cleaner.partition.filter.selected", True, *_ALL_CLEANED, harmless=("",)),
-    Unserved("hoodie.clustering.inline", False, *_NO_CLUSTERING),
-    Unserved("hoodie.clustering.schedule.inline", False, *_NO_CLUSTERING),
-    Unserved("hoodie.clustering.async.enabled", False, *_NO_CLUSTERING),
-    Unserved("hoodie.datasource.clustering.inline.enable", False, *_NO_CLUSTERING),
-    Unserved("hoodie.datasource.clustering.async.enable", False, *_NO_CLUSTERING),
-    Unserved("hoodie.layout.optimize.enable", False, *_NO_CLUSTERING),
-    Unserved("hoodie.compact.inline", False, *_NO_COMPACTION),
-    Unserved("hoodie.compact.schedule.inline", False, *_NO_COMPACTION),
-    Unserved("hoodie.datasource.compaction.async.enable", False, *_NO_COMPACTION),
-    Unserved("hoodie.log.compaction.enable", False, *_NO_COMPACTION),
-    Unserved("hoodie.log.compaction.inline", False, *_NO_COMPACTION),
-    Unserved("hoodie.archive.async", False, "the timeline is archived by the write itself", "leave it out"),
-    Unserved("hoodie.archive.beyond.savepoint", False, "instants behind a savepoint stay active", "leave it out"),
-    Unserved("hoodie.metadata.index.async", False, "indexes are built by the write itself", "leave it out"),
-    Unserved("hoodie.metadata.index.bloom.filter.enable", False, *_INDEX),
-    Unserved("hoodie.metadata.index.partition.stats.enable", False, *_INDEX),
-    Unserved("hoodie.metadata.index.secondary.enable", False, *_INDEX),
-    Unserved("hoodie.metadata.index.expression.enable", False, *_INDEX),
-    Unserved("hoodie.partition.ttl.inline", False, "partitions do not expire by themselves", "call delete_partitions"),
-    Unserved(
+    UnsupportedOption("hoodie.clean.partition.filter.regex", True, *_ALL_CLEANED, harmless=("",)),
+    UnsupportedOption("hoodie.clean.partition.filter.selected", True, *_ALL_CLEANED, harmless=("",)),
+    UnsupportedOption("hoodie.cleaner.partition.filter.regex", True, *_ALL_CLEANED, harmless=("",)),
+    UnsupportedOption("hoodie.cleaner.partition.filter.selected", True, *_ALL_CLEANED, harmless=("",)),
+    UnsupportedOption("hoodie.clustering.inline", False, *_NO_CLUSTERING),
+    UnsupportedOption("hoodie.clustering.schedule.inline", False, *_NO_CLUSTERING),
+    UnsupportedOption("hoodie.clustering.async.enabled", False, *_NO_CLUSTERING),
+    UnsupportedOption("hoodie.datasource.clustering.inline.enable", False, *_NO_CLUSTERING),
+    UnsupportedOption("hoodie.datasource.clustering.async.enable", False, *_NO_CLUSTERING),
+    UnsupportedOption("hoodie.layout.optimize.enable", False, *_NO_CLUSTERING),
+    UnsupportedOption("hoodie.compact.inline", False, *_NO_COMPACTION),
+    UnsupportedOption("hoodie.compact.schedule.inline", False, *_NO_COMPACTION),
+    UnsupportedOption("hoodie.datasource.compaction.async.enable", False, *_NO_COMPACTION),
+    UnsupportedOption("hoodie.log.compaction.enable", False, *_NO_COMPACTION),
+    UnsupportedOption("hoodie.log.compaction.inline", False, *_NO_COMPACTION),
+    UnsupportedOption("hoodie.archive.async", False, "the timeline is archived by the write itself", "leave it out"),
+    UnsupportedOption(
+        "hoodie.archive.beyond.savepoint", False, "instants after a savepoint stay active", "leave it out"
+    ),
+    UnsupportedOption("hoodie.metadata.index.async", False, "indexes are built by the write itself", "leave it out"),
+    UnsupportedOption("hoodie.metadata.index.bloom.filter.enable", False, *_INDEX),
+    UnsupportedOption("hoodie.metadata.index.partition.stats.enable", False, *_INDEX),
+    UnsupportedOption("hoodie.metadata.index.secondary.enable", False, *_INDEX),
+    UnsupportedOption("hoodie.metadata.index.expression.enable", False, *_INDEX),
+    UnsupportedOption(
+        "hoodie.partition.ttl.inline", False, "partitions do not expire by themselves", "call delete_partitions"
+    ),
+    UnsupportedOption(
         "hoodie.write.commit.callback.on",
         False,
         "no callback is made after a commit",
         "call after the write, in the job",
     ),
-    Unserved(
+    UnsupportedOption(
         "hoodie.client.init.callback.classes",
         False,
         "Java classes are not called",
         "do it in the job, before the write",
         harmless=("",),
     ),
-    Unserved(
+    UnsupportedOption(
         "hoodie.datasource.write.commitmeta.key.prefix",
         False,
         "options are not put into the commit",
         "keep checkpoints elsewhere",
         harmless=("", "_"),
     ),
-    Unserved(
+    UnsupportedOption(
         "hoodie.datasource.write.streaming.",
         False,
         "a write is one batch, in foreachBatch as well",
         "upsert, which may be repeated, and let the stream keep its checkpoint",
     ),
-    Unserved(
+    UnsupportedOption(
         "hoodie.write.track.event.time.watermark",
         False,
         "commits hold no event times",
         "leave it out",
     ),
-    Unserved(
+    UnsupportedOption(
         "hoodie.write.schema", False, "columns are those of the DataFrame", "select and cast them", harmless=("",)
     ),
-    Unserved(
+    UnsupportedOption(
         "hoodie.datasource.write.schema.allow.auto.evolution.column.drop",
         False,
         "a table keeps its columns, and those that a batch lacks become null",
         "leave it out",
     ),
-    Unserved(
+    UnsupportedOption(
         "hoodie.combine.before.upsert",
         False,
         "an upsert always keeps one row per key",
         "use insert where all are wanted",
         harmless=("", "true"),
     ),
-    Unserved(
+    UnsupportedOption(
         "hoodie.datasource.overwrite.mode",
         False,
         "insert_overwrite replaces the partitions of the rows",
         "use insert_overwrite_table to replace all",
         harmless=("", "dynamic"),
     ),
-    Unserved(
+    UnsupportedOption(
         "hoodie.bulkinsert.user.defined.partitioner.class",
         False,
         "rows are laid out by hoodie.bulkinsert.sort.mode",
         "sort the DataFrame and give hoodie.bulkinsert.sort.mode=NONE",
         harmless=("",),
     ),
-    Unserved(
+    UnsupportedOption(
         "hoodie.parquet.outputtimestamptype",
         False,
         "timestamps are stored in microseconds",
         "leave it out",
         harmless=("", "timestamp_micros"),
     ),
-    Unserved("hoodie.parquet.writelegacyformat.enabled", False, "files have Parquet's current format", "leave it out"),
-    Unserved("hoodie.metrics.on", False, "there are no metrics of writes", "take them from the summary of the write"),
-    Unserved("hoodie.errortable.enable", False, "a row that is refused fails the write", "filter the DataFrame before"),
-    Unserved("hoodie.metaserver.enabled", False, "the table's own files are its timeline", "leave it out"),
-    Unserved("hoodie.table.service.manager.enabled", False, "there is no such service", "leave it out"),
+    UnsupportedOption(
+        "hoodie.parquet.writelegacyformat.enabled", False, "files have Parquet's current format", "leave it out"
+    ),
+    UnsupportedOption(
+        "hoodie.metrics.on", False, "there are no metrics of writes", "take them from the summary of the write"
+    ),
+    UnsupportedOption(
+        "hoodie.errortable.enable", False, "a row that is refused fails the write", "filter the DataFrame before"
+    ),
+    UnsupportedOption("hoodie.metaserver.enabled", False, "the table's own files are its timeline", "leave it out"),
+    UnsupportedOption("hoodie.table.service.manager.enabled", False, "there is no such service", "leave it out"),
 )
-"""Unserved options, refused ones first, in the order of the reference."""
+"""Options that are not implemented, refused ones first, in the order of the reference."""
 
 
 OUR_PREFIX: Final = "hoodie.catalog."
@@ -258,11 +268,10 @@ OUR_WRITER_KEYS: Final = (
 """Our own keys that writers read."""
 
 # Read and checked by steps after the commit.
-_OURS_OF_THE_SYNC: Final = ("hoodie.catalog.sync.", "hoodie.catalog.metastore.", "hoodie.catalog.hive.service")
+_AFTER_COMMIT_PREFIXES: Final = ("hoodie.catalog.sync.", "hoodie.catalog.metastore.", "hoodie.catalog.hive.service")
 
-# Apache's keys that its Spark bundle does not declare: of RFC-29, of older documentation, of its streamer and
-# cloud modules, and prefixes followed by a user's name.
-_APACHES_OTHERS: Final = frozenset(
+# Apache's keys that its Spark bundle does not declare: of RFC-29, of older documentation, of its streamer.
+UNDECLARED_APACHE_KEYS: Final = frozenset(
     {
         "hoodie.hash.index.bucket.num",
         "hoodie.datasource.write.indexkey.field",
@@ -271,7 +280,8 @@ _APACHES_OTHERS: Final = frozenset(
     }
 )
 
-_APACHES_PREFIXES: Final = (
+# Of Apache's streamer and cloud modules, which the bundle does not declare, and prefixes that a user's name follows.
+_OPEN_APACHE_PREFIXES: Final = (
     "hoodie.streamer.",
     "hoodie.deltastreamer.",
     "hoodie.aws.",
@@ -284,7 +294,7 @@ _APACHES_PREFIXES: Final = (
 )
 
 # declared by the bundle one by one, so that misspelt ones are detected
-_NOT_OPEN: Final = "hoodie.deltastreamer.keygen."
+_DECLARED_PREFIX: Final = "hoodie.deltastreamer.keygen."
 
 # Long names with a common prefix would be similar by that alone.
 ALIKE: Final = 0.8
@@ -302,12 +312,12 @@ _PACKAGES: Final = frozenset(
 def apache_keys() -> frozenset[str]:
     """Option keys declared by Apache Hudi's releases."""
     lines = resources.files("table_format.config").joinpath("apache_option_keys.txt").read_text("utf-8").splitlines()
-    return _APACHES_OTHERS.union(line for line in lines if not line.startswith("#"))
+    return UNDECLARED_APACHE_KEYS.union(line for line in lines if not line.startswith("#"))
 
 
 def is_apache_key(key: str) -> bool:
     """Whether Apache Hudi has an option of that name."""
-    open_ended = key.startswith(_APACHES_PREFIXES) and not key.startswith(_NOT_OPEN)
+    open_ended = key.startswith(_OPEN_APACHE_PREFIXES) and not key.startswith(_DECLARED_PREFIX)
     return open_ended or key in apache_keys()
 
 
@@ -331,7 +341,7 @@ def check_writer_options(options: Mapping[str, str], others: Mapping[str, str] |
             _warn(f"{key}: neither Apache Hudi nor hudi-catalog has this option; it does nothing{_hint(key)}")
         elif not key.startswith(_PREFIX):
             _check_foreign(key)
-        rule = next((rule for rule in UNSERVED if rule.concerns(key, value)), None)
+        rule = next((rule for rule in UNSUPPORTED_OPTIONS if rule.concerns(key, value)), None)
         if rule is not None and rule.refused:
             raise OptionError(f"{key}={value!r}: {rule.reason}; {rule.remedy}")
         if rule is not None:
@@ -352,7 +362,7 @@ def _warn(message: str) -> None:
 
 
 def _check_ours(key: str) -> None:
-    if key not in OUR_WRITER_KEYS and not key.startswith(_OURS_OF_THE_SYNC):
+    if key not in OUR_WRITER_KEYS and not key.startswith(_AFTER_COMMIT_PREFIXES):
         # without the prefix, which would make all names similar
         names = {known.removeprefix(OUR_PREFIX): known for known in OUR_WRITER_KEYS}
         near = [names[name] for name in nearest(key[len(OUR_PREFIX) :], names, ALIKE)]

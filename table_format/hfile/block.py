@@ -23,7 +23,7 @@ HEADER_SIZE = HEADER.size
 CODECS = {0: "LZO", 1: "GZ", 2: "NONE", 3: "SNAPPY", 4: "LZ4", 5: "BZIP2", 6: "ZSTD"}
 CODEC_IDS = {name: number for number, name in CODECS.items()}
 
-# Bytes that HBase covers by one checksum, which it stores behind the block even for checksum type "none".
+# Bytes that HBase covers by one checksum, which it stores after the block even for checksum type "none".
 CHUNK = 16384
 _CHECKSUM_NONE = 0
 _CHECKSUMS: dict[int, Callable[[bytes], int]] = {1: zlib.crc32, 2: google_crc32c.value}

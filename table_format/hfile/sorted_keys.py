@@ -130,8 +130,8 @@ def matches(entries: KeySpans, wanted: KeySpans) -> tuple[Positions, Positions]:
     inside = np.minimum(first, len(words) - 1)
     rows = np.flatnonzero(words[inside] == candidate_words)
     firsts = first[rows]
-    behind = np.minimum(firsts + 1, len(words) - 1)
-    tied = (behind > firsts) & (words[behind] == candidate_words[rows])
+    following_rows = np.minimum(firsts + 1, len(words) - 1)
+    tied = (following_rows > firsts) & (words[following_rows] == candidate_words[rows])
     if tied.any():
         spans = firsts[tied], np.searchsorted(words, candidate_words[rows[tied]], side="right")
         firsts[tied] = _last_of_ties(entries, candidates.take(rows[tied]), spans, at + _WORD)

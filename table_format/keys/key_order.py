@@ -57,7 +57,7 @@ class _WordOrder:
             rows, lengths = order[at], self._lengths[order[at]]
             if (lengths <= number * _WORD).all():
                 if (tied[1:] & (lengths[1:] != lengths[:-1])).any():
-                    return None  # the zeros behind a text were taken for bytes of zero
+                    return None  # the zeros after a text were taken for bytes of zero
                 order[at] = _sorted_within(_groups(tied), rows)
                 return order
             words = self._word(rows, number)
@@ -69,7 +69,7 @@ class _WordOrder:
         return None
 
     def _word(self, rows: Any, number: int) -> Numbers:
-        """A word of some rows, with zeros behind the end of the text."""
+        """A word of some rows, with zeros after the end of the text."""
         left = self._lengths[rows] - number * _WORD
         starts = np.minimum(self._starts[rows] + number * _WORD, len(self._words) - 1)
         words: Numbers = self._words[starts].astype(np.uint64)
@@ -99,7 +99,7 @@ def _sorted_within(groups: Rows, rows: Rows) -> Rows:
 
 
 def _with_neighbours(at: Rows, tied: Mask) -> tuple[Rows, Mask]:
-    """The places of rows that tie with the one before or behind, and whether with the one before."""
+    """The places of rows that tie with the one before or after, and whether with the one before."""
     either = tied.copy()
     either[:-1] |= tied[1:]
     return at[either], tied[either]

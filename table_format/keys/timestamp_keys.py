@@ -173,14 +173,14 @@ _NUMBERS = frozenset({"UNIX_TIMESTAMP", "EPOCHMILLISECONDS", "EPOCHMICROSECONDS"
 
 
 @dataclass(frozen=True, slots=True)
-class TimeStretch:
+class TimeRange:
     """A closed range of time, in milliseconds since 1970-01-01 UTC."""
 
     first: int
     last: int
 
 
-def stretch_of_path(text: str, time_format: TimestampFormat) -> TimeStretch | None:
+def range_of_path(text: str, time_format: TimestampFormat) -> TimeRange | None:
     """Range of the moments that have a path text, or slightly more.
 
     Args:
@@ -207,7 +207,7 @@ def stretch_of_path(text: str, time_format: TimestampFormat) -> TimeStretch | No
         first, last = begin - _latest_offset(begin, end, zone), end - _MILLISECOND - _earliest_offset(begin, end, zone)
     except (OptionError, RecordError, OverflowError, ValueError):
         return None
-    return TimeStretch((first - _EPOCH) // _MILLISECOND, (last - _EPOCH) // _MILLISECOND)
+    return TimeRange((first - _EPOCH) // _MILLISECOND, (last - _EPOCH) // _MILLISECOND)
 
 
 def bounds_of_paths(
@@ -232,10 +232,10 @@ def bounds_of_paths(
     if unit is None:
         return None
     storage = pa.int32() if kind == pa.date32() else pa.int64()
-    stretches = [None if text is None else stretch_of_path(text, time_format) for text in texts]
+    ranges = [None if text is None else range_of_path(text, time_format) for text in texts]
     least, most = _limits(kind)
-    lower = [None if s is None else max(least, _first_number(s.first, unit)) for s in stretches]
-    upper = [None if s is None else min(most, _last_number(s.last, unit)) for s in stretches]
+    lower = [None if s is None else max(least, _first_number(s.first, unit)) for s in ranges]
+    upper = [None if s is None else min(most, _last_number(s.last, unit)) for s in ranges]
     # A range beyond the type's limits has no reliable bounds.
     sound = [a is not None and b is not None and a <= b for a, b in zip(lower, upper, strict=True)]
     arrays = [

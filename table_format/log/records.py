@@ -127,12 +127,12 @@ class _Decoder:
             if node.kind == "map":
                 key, position = self.value(_KEY, position, keep=keep)
                 keys.append(key)
-            values, behind = self.value(item, position, keep=keep)
-            if (behind == after[rows]).any():
+            values, next_items = self.value(item, position, keep=keep)
+            if (next_items == after[rows]).any():
                 raise avro_values.BadValueError("a collection has items without bytes")
             items.append(values)
             owners.append(rows)
-            after[rows] = behind
+            after[rows] = next_items
             left[rows] -= 1
         if not keep:
             return None, after

@@ -46,7 +46,7 @@ from table_format.metadata_table.sources import (
     ShardSources,
     SourceRecords,
     newest_versions,
-    settled_apart,
+    split_settled,
 )
 from table_format.table.client import TableClient
 from table_format.threads import in_threads
@@ -194,7 +194,7 @@ class MetadataTable:
         if not (self.has_column_stats and older.has_column_stats):
             return None
         now, then = self._column_stats_sources(), older._column_stats_sources()
-        added = now.behind(then)
+        added = now.appended_since(then)
         if added is None:
             added = self._before_compaction(older, then)
         return None if added is None else column_stats.typed(added, [column_id(column)], column, kind)
@@ -205,7 +205,7 @@ class MetadataTable:
             if self._appended is None or self._appended[0] is not older:
                 sources = self._open(layout.COLUMN_STATS)
                 lost = self._valid.lost_since(older._valid, layout.COLUMN_STATS, sources.file_names)
-                self._appended = older, None if lost else sources.appended_to(then)
+                self._appended = older, None if lost else sources.appended_since(then)
             return self._appended[1]
 
     def column_stats_raw(self, columns: Sequence[str] | None = None) -> pa.Table:
@@ -306,16 +306,16 @@ class MetadataTable:
     @functools.cached_property
     def _listing(self) -> tuple[pa.StringArray, pa.Table]:
         """Partition paths, and files."""
-        apart = [[_apart(piece) for piece in shard] for shard in self._open(layout.FILES).everything()]
+        split = [[_split_partition_record(piece) for piece in shard] for shard in self._open(layout.FILES).everything()]
         named, listed = (
-            read_listing([[piece for one in shard if (piece := one[side]) is not None] for shard in apart])
+            read_listing([[piece for one in shard if (piece := one[side]) is not None] for shard in split])
             for side in range(2)
         )
         return _partitions_of(named), _files_of(listed)
 
 
-def _apart(records: SourceRecords) -> tuple[SourceRecords | None, SourceRecords | None]:
-    """The record of all partitions, and all other records; None where there is none."""
+def _split_partition_record(records: SourceRecords) -> tuple[SourceRecords | None, SourceRecords | None]:
+    """The record that names all partitions, and the records of single ones; None where there is none."""
     keys: Any = records.entries.keys()
     is_all = to_numpy(pc.equal(keys, ALL_PARTITIONS_KEY.encode())).astype(np.bool_)
     if not is_all.any():
@@ -351,7 +351,7 @@ def read_listing(shards: Sequence[Sequence[SourceRecords]]) -> pa.Table:
     Returns:
         Columns `partition` (the record's key), `file_name`, `size`; deleted entries are left out.
     """
-    settled, disputed = settled_apart(shards)
+    settled, disputed = split_settled(shards)
     tables = [FILES_SCHEMA.empty_table(), *(_live(_decode_files(piece)) for piece in settled)]
     for first, *later in filter(None, disputed):
         older, *newer = _versions_of_files([first, *later])  # within one file, names are unique

@@ -190,7 +190,7 @@ class ShardSources:
 
         return self._select(by_keys)
 
-    def behind(self, older: ShardSources) -> ShardSources | None:
+    def appended_since(self, older: ShardSources) -> ShardSources | None:
         """Sources appended since an earlier instance; None if more than that changed."""
         if len(self.shards) != len(older.shards):
             return None
@@ -305,14 +305,14 @@ class PartitionSources:
         self._opened.update(zip(closed, opened, strict=True))
         return ShardSources([self._opened[number] for number in wanted])
 
-    def appended_to(self, older: ShardSources) -> ShardSources | None:
+    def appended_since(self, older: ShardSources) -> ShardSources | None:
         """Sources appended since an earlier instance, also where a compaction has put them into a base file since.
 
         The slices before the compaction are still there as long as no clean has deleted them. Callers check that no
         log file of them is missing.
 
         Returns:
-            None if base files of then are gone, or if more than that changed.
+            None if base files of the earlier instance are gone, or if more than that changed.
         """
         groups = []
         for group, sources in zip(self.groups, older.shards, strict=False):
@@ -326,7 +326,7 @@ class PartitionSources:
         blocks, known = self.read_so_far()
         known |= {source.origin: source for sources in older.shards for source in sources}
         slices = read_slices(self._storage, groups, self._valid, self._before, blocks)
-        return ShardSources([self._open_slice(one, known) for one in slices]).behind(older)
+        return ShardSources([self._open_slice(one, known) for one in slices]).appended_since(older)
 
     def of_shards(self, items: Mapping[int, T], function: Callable[[Sequence[Source], T], R]) -> list[R]:
         """Apply a function to some shards, several at a time.
@@ -452,7 +452,7 @@ class KeyVersions:
         return self.live[last_rows(self.codes)]
 
 
-def settled_apart(shards: Iterable[Sequence[SourceRecords]]) -> tuple[list[SourceRecords], list[list[SourceRecords]]]:
+def split_settled(shards: Iterable[Sequence[SourceRecords]]) -> tuple[list[SourceRecords], list[list[SourceRecords]]]:
     """Separate records with one version from those that may have more.
 
     Most records of an HFile are not written again by later log blocks, and need no merging by key.

@@ -61,7 +61,7 @@ class TableClient:
             timezone=config.timeline_timezone,
             history_folder=config.history_folder,
         )
-        return timeline if known is None else timeline.knowing(known)
+        return timeline if known is None else timeline.with_cache_of(known)
 
     def table_schema(self, timeline: Timeline | None = None, as_of: str | None = None) -> pa.Schema:
         """The table's columns, without the meta columns.

@@ -76,13 +76,13 @@ class Timeline:
         """Completion time of a write (layout 2); None for pending, archived and unknown ones."""
         return self._completion_times.get(time)
 
-    def knowing(self, older: Timeline) -> Timeline:
+    def with_cache_of(self, older: Timeline) -> Timeline:
         """This timeline with what another one of the table has read of completed instants, which do not change."""
         there = set(self.completed)
         self._extra_metadata.update({i: extra for i, extra in older._extra_metadata.items() if i in there})
         return self
 
-    def followed_by(self, instant: Instant) -> Timeline:
+    def with_instant(self, instant: Instant) -> Timeline:
         """This timeline after an instant has reached a state, if nothing else has happened."""
         return replace(self, instants=highest_states((*self.instants, instant)))
 

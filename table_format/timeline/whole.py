@@ -1,6 +1,6 @@
-"""A timeline with its archive: what is archived is there as if it never was.
+"""A timeline with its archive: archived instants are there as if they were still active.
 
-Questions about the past that reach behind the active timeline are answered by it: which file groups were replaced,
+Questions about the past that reach beyond the active timeline are answered by it: which file groups were replaced,
 which files were cleaned, which columns the table had. It reads the whole archive, and is made only for them.
 """
 

@@ -251,8 +251,8 @@ class WriteTransaction:
                 own = self._require_pending(timeline)
                 self._publish(metadata)
                 self._tidy()
-                self._clean(timeline.followed_by(own.at(State.COMPLETED)))
-                self._archive(timeline.followed_by(own.at(State.COMPLETED)))
+                self._clean(timeline.with_instant(own.at(State.COMPLETED)))
+                self._archive(timeline.with_instant(own.at(State.COMPLETED)))
         except BaseException as error:
             if not self._published:
                 self._abort_because(error)

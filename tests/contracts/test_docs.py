@@ -29,9 +29,9 @@ from hudi_catalog.cli.main import app
 from hudi_catalog.gateway.statement import Reason
 from hudi_catalog.metastore import after_commit, metastore_options
 from table_format.config.option_keys import (
-    _APACHES_OTHERS,
     OUR_WRITER_KEYS,
-    UNSERVED,
+    UNDECLARED_APACHE_KEYS,
+    UNSUPPORTED_OPTIONS,
     check_writer_options,
     is_apache_key,
 )
@@ -196,14 +196,14 @@ def literal_keys() -> set[str]:
 
 
 def test_every_key_that_the_code_names_is_documented() -> None:
-    elsewhere = _APACHES_OTHERS | {rule.key for rule in UNSERVED}
+    elsewhere = UNDECLARED_APACHE_KEYS | {rule.key for rule in UNSUPPORTED_OPTIONS}
     assert literal_keys() - ALL_DOCUMENTED - PROPERTIES - elsewhere == set()
 
 
 def test_options_whose_work_is_not_done_are_documented() -> None:
     shown = [line for line in page_parts()[2].split("## Keys")[0].splitlines() if re.match(r"\| `\w+\.", line)]
     rows = []
-    for rule in UNSERVED:
+    for rule in UNSUPPORTED_OPTIONS:
         nothing = " or ".join(f"`{value}`" for value in rule.harmless if value) or NONE
         verdict = "refused" if rule.refused else "warning"
         rows.append(f"| `{rule.key}` | {verdict} | {nothing} | {rule.reason} | {rule.remedy} |")
@@ -211,7 +211,7 @@ def test_options_whose_work_is_not_done_are_documented() -> None:
 
 
 def test_options_whose_work_is_not_done_are_apaches_and_no_other() -> None:
-    for rule in UNSERVED:
+    for rule in UNSUPPORTED_OPTIONS:
         key = f"{rule.key}checkpoint.identifier" if rule.key.endswith(".") else rule.key
         assert key not in ALL_DOCUMENTED
         assert is_apache_key(key) or key.startswith("parquet.")

@@ -5,7 +5,13 @@ import warnings
 
 import pytest
 
-from table_format.config.option_keys import UNSERVED, Unserved, apache_keys, check_writer_options, is_apache_key
+from table_format.config.option_keys import (
+    UNSUPPORTED_OPTIONS,
+    UnsupportedOption,
+    apache_keys,
+    check_writer_options,
+    is_apache_key,
+)
 from table_format.errors import OptionError, OptionWarning, did_you_mean
 
 
@@ -61,8 +67,8 @@ def test_an_unknown_key_of_our_own_is_refused_with_the_nearest(key: str) -> None
         check_writer_options({"hoodie.catalog.scan.threads": "1"})
 
 
-@pytest.mark.parametrize("rule", UNSERVED, ids=lambda rule: rule.key)
-def test_options_whose_work_is_not_done(rule: Unserved) -> None:
+@pytest.mark.parametrize("rule", UNSUPPORTED_OPTIONS, ids=lambda rule: rule.key)
+def test_options_whose_work_is_not_done(rule: UnsupportedOption) -> None:
     key = f"{rule.key}retry.count" if rule.key.endswith(".") else rule.key
     asked = next(value for value in ("true", "false", "org.else.Where") if value not in rule.harmless)
     if rule.refused:

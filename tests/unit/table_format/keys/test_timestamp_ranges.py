@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from table_format.errors import OptionError
-from table_format.keys.timestamp_keys import TimestampFormat, bounds_of_paths, path_of_text, stretch_of_path
+from table_format.keys.timestamp_keys import TimestampFormat, bounds_of_paths, path_of_text, range_of_path
 
 DAY = 86_400_000
 HOUR = 3_600_000
@@ -32,9 +32,9 @@ def form(pattern: str = "yyyy/MM/dd", kind: str = "EPOCHMILLISECONDS", zone: str
     ],
 )
 def test_patterns(pattern: str, text: str, first: int, last: int) -> None:
-    stretch = stretch_of_path(text, form(pattern))
-    assert stretch is not None
-    assert (stretch.first, stretch.last) == (first, last)
+    span = range_of_path(text, form(pattern))
+    assert span is not None
+    assert (span.first, span.last) == (first, last)
 
 
 @pytest.mark.parametrize(
@@ -57,23 +57,23 @@ def test_patterns(pattern: str, text: str, first: int, last: int) -> None:
         ("yyyy/MM/dd", ""),
     ],
 )
-def test_what_tells_no_stretch(pattern: str, text: str) -> None:
-    assert stretch_of_path(text, form(pattern)) is None
+def test_texts_without_a_range(pattern: str, text: str) -> None:
+    assert range_of_path(text, form(pattern)) is None
 
 
 def test_zones_shift_the_day() -> None:
-    east = stretch_of_path("2024/07/01", form(zone="GMT+5:30"))
+    east = range_of_path("2024/07/01", form(zone="GMT+5:30"))
     assert east is not None
     midnight = int(dt.datetime(2024, 7, 1, tzinfo=dt.UTC).timestamp() * 1000)
     assert (east.first, east.last) == (midnight - 19_800_000, midnight - 19_800_000 + DAY - 1)
-    paris = stretch_of_path("2024/07/01", form(zone="Europe/Paris"))
+    paris = range_of_path("2024/07/01", form(zone="Europe/Paris"))
     assert paris is not None
     assert (paris.first, paris.last) == (
         midnight - 5 * HOUR,
         midnight + DAY - 1 + HOUR,
     )  # two hours, and three either way
     for zone in (None, "UTC+8"):
-        unsure = stretch_of_path("2024/07/01", form(zone=zone))
+        unsure = range_of_path("2024/07/01", form(zone=zone))
         assert unsure is not None
         assert (unsure.first, unsure.last) == (midnight - 16 * HOUR, midnight + DAY - 1 + 16 * HOUR)
 
