@@ -39,7 +39,7 @@ class SliceSet:
 
     Attributes:
         main: slices as they were loaded, by partition and file id; without their paths, which are made when asked for.
-        tail: slices of later commits, at the positions behind.
+        tail: slices of later commits, at the positions after those of `main`.
         partitions: paths of the partitions.
         partition_index: for each slice, its partition.
         sizes: of each slice, log files included.

@@ -32,8 +32,8 @@ def instant_as_of(text: str, timeline: Timeline, timezone: str) -> str:
 
     Raises:
         CorruptFileError: the archived timeline is needed and damaged.
-        OptionError: the text is no time, or lies before the first known commit, or is behind the newest and no time of
-            a calendar.
+        OptionError: the text is no time, or lies before the first known commit, or is later than the newest and no
+            time of a calendar.
     """
     instant = parse_as_of(text, timezone)
     if not timeline.writes:

@@ -84,7 +84,7 @@ def index_bootstrap(
     options = _writer_options(config, option)
     with ProgressThreads() as view:
         report = bootstrap_index(
-            TableClient.open(path), options, groups=groups, wait_seconds=wait, mapper=view, progress=view.tell
+            TableClient.open(path), options, groups=groups, wait_seconds=wait, mapper=view, progress=view.begin_step
         )
     _print(bootstrap_json(report), bootstrap_lines(report), as_json=as_json)
 
@@ -108,7 +108,7 @@ def index_verify(
     options = _writer_options(config, option)
     with ProgressThreads() as view:
         report = verify_index(
-            TableClient.open(path), options, sample=sample, repair=repair, mapper=view, progress=view.tell
+            TableClient.open(path), options, sample=sample, repair=repair, mapper=view, progress=view.begin_step
         )
     _print(verify_json(report), verify_lines(report), as_json=as_json)
     left = report.counts[DUPLICATE] if report.repaired else sum(report.counts.values())
@@ -328,7 +328,7 @@ class ProgressThreads:
     ) -> None:
         self._bar.stop()
 
-    def tell(self, text: str) -> None:
+    def begin_step(self, text: str) -> None:
         """Begin a step; the bar shows its description."""
         self.steps.append(text)
         self._bar.reset(self._task, description=text, total=None)

@@ -13,7 +13,7 @@ from hudi_catalog.table import open_table
 if TYPE_CHECKING:
     from table_writer.archive.archive import ArchiveReport
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Report what would be done, and change nothing.")]
 
 
 def archive(

@@ -43,7 +43,7 @@ _FUNCTIONS = tuple(
 _EVEN = frozenset({"DAY", "DAYS", "WEEK", "WEEKS", "HOUR", "HOURS", "MINUTE", "MINUTES", "SECOND", "SECONDS"})
 
 
-def put_current_times(tree: Any, now: dt.datetime) -> None:
+def replace_current_times(tree: Any, now: dt.datetime) -> None:
     """Replace `current_date`, `now()` and the like, and sums of these and intervals, by literals, in place.
 
     Args:
@@ -325,7 +325,7 @@ def filters_of(query: Query, session: SessionNames, schemas: Mapping[FullName, p
     Raises:
         NotRewrittenError: the query is nested too deeply.
     """
-    put_current_times(query.tree, dt.datetime.now(dt.UTC))
+    replace_current_times(query.tree, dt.datetime.now(dt.UTC))
     mask_ambiguous(query.tree, schemas.values())
 
     def find(parts: tuple[str, ...]) -> tuple[str, pa.Schema] | None:

@@ -99,13 +99,13 @@ def read_statement(sql: str, lexemes: Sequence[Lexeme]) -> Statement:
     Queries of CREATE VIEW and PREPARE are not rewritten, since their text is stored for later.
     """
     real = [lexeme for lexeme in lexemes if lexeme.kind is not Kind.COMMENT]
-    position = _behind_explain(real)
+    position = _after_explain(real)
     words = [lexeme.word for lexeme in real[position : position + 2]]
     if words[:1] == ["EXECUTE"]:
         return _execute(sql, real) if position == 0 else _OTHER
     start, end = position, len(real)
     if words == ["INSERT", "INTO"]:
-        start = _behind_target(real, position + 2)
+        start = _after_target(real, position + 2)
     elif words[:1] == ["CREATE"]:
         start, end = _created(real, position)
     if start >= end or real[start].word not in _BEGINS_QUERY or _has_functions(real[start:end]):
@@ -130,7 +130,7 @@ def _has_functions(query: Sequence[Lexeme]) -> bool:
     return any(first.word == "WITH" and second.word in {"FUNCTION", "SESSION"} for first, second in pairs)
 
 
-def _behind_explain(real: Sequence[Lexeme]) -> int:
+def _after_explain(real: Sequence[Lexeme]) -> int:
     """Where the explained statement begins; the end if the explanation is not rewritten."""
     if not real or real[0].word != "EXPLAIN":
         return 0
@@ -155,7 +155,7 @@ def _closing(real: Sequence[Lexeme], position: int) -> int:
     return len(real)
 
 
-def _behind_target(real: Sequence[Lexeme], position: int) -> int:
+def _after_target(real: Sequence[Lexeme], position: int) -> int:
     """The position after the name and columns of the table that is inserted into."""
     position += 1
     while position + 1 < len(real) and real[position].word == ".":

@@ -4,7 +4,7 @@ They lie inside the table's folder, since the storage handler reads no others. A
 complete from the start and never changes, because splits refer to its row groups; each maker picks its own number.
 Processes coordinate without locks: `<slice>.making` announces that a process is at work, and if two are all the same,
 there are two files of the same content. The modification time of `….used` beside a file is its last use. A file unused
-for `retention` is deleted; one unused for half of it is not used any more but made anew.
+for `retention` is deleted; one unused for half of it is made anew at the next use.
 """
 
 from __future__ import annotations

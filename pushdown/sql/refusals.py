@@ -52,11 +52,11 @@ def parse_error(details: Mapping[str, Any], tokens: Sequence[Token], text: str, 
     described = str(details.get("description") or "")
     position = _position(details, tokens, text)
     if "Required keyword" in described:
-        return len(tokens) - 1, "something is missing behind this"
+        return len(tokens) - 1, "an operand is missing after this"
     if "TYPE" in described:
         return position, f"this is not a type of {_DIALECT_NAMES[dialect]}'s"
     if "Expecting" in described or "Expected" in described:
-        return position, "this is not what has to follow here"
+        return position, "this cannot stand here"
     token = tokens[position]
     if token.token_type is TokenType.STRING and position and tokens[position - 1].end + 1 == token.start:
         prefix = text[tokens[position - 1].start : token.start]
@@ -64,7 +64,7 @@ def parse_error(details: Mapping[str, Any], tokens: Sequence[Token], text: str, 
             position - 1,
             f"{_DIALECT_NAMES[dialect]} has no literals that begin with {prefix}{text[token.start]}: write a text",
         )
-    return position, "a condition does not go on like this; AND or OR may be missing before it"
+    return position, "this cannot follow a condition; AND or OR may be missing before it"
 
 
 def query_error(error: SqlglotError, sql: str, dialect: str) -> str:
@@ -75,7 +75,7 @@ def query_error(error: SqlglotError, sql: str, dialect: str) -> str:
     at = {key: str(details[0].get(key) or "") for key in ("line", "col", "start_context", "highlight", "end_context")}
     shown = f"{at['start_context'][-30:]} >>> {at['highlight']}{at['end_context'][:30]}"
     name = _DIALECT_NAMES[dialect]
-    return f"a query does not go on like this in {name}'s SQL (line {at['line']}, column {at['col']}): {shown}"
+    return f"this is no query of {name}'s SQL (it fails at line {at['line']}, column {at['col']}): {shown}"
 
 
 def _position(details: Mapping[str, Any], tokens: Sequence[Token], text: str) -> int:

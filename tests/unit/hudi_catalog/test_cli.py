@@ -136,7 +136,7 @@ def test_read_the_past(golden: Callable[[str], GoldenTable]) -> None:
         (["show", "/nowhere"], 1, "no Hudi table"),
         (["tables", "/nowhere"], 1, "no such folder"),
         (["read", "HIVE", "--where", "nothing = 1"], 1, "no column nothing"),
-        (["read", "HIVE", "--where", "part ="], 1, "something is missing"),
+        (["read", "HIVE", "--where", "part ="], 1, "an operand is missing"),
         (["read", "HIVE", "--where", "upper(id) = 'A'", "--json"], 1, "not understood"),
         (["read", "HIVE", "--columns", "nothing"], 1, "no column nothing"),
         (["plan", "HIVE", "-o", "hoodie.nothing=1"], 1, "hoodie.nothing"),

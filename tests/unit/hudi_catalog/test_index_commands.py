@@ -112,7 +112,7 @@ def test_a_stale_private_index_is_shown_as_such(table: LocalTable) -> None:
 
 def test_the_mapper_keeps_order_and_stops_at_an_error() -> None:
     with ProgressThreads() as view:
-        view.tell("counting")
+        view.begin_step("counting")
         assert view(lambda number: number * 2, list(range(50))) == list(range(0, 100, 2))
         assert view(len, []) == []
         done: list[int] = []

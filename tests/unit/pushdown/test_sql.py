@@ -215,9 +215,9 @@ def test_text_that_is_no_condition_is_refused(text):
         ("b = 1 AND a = 'x", "spark", r"this text is not closed \(column 15\)"),
         ("a = 'it''s' AND b = `x", "spark", r"this name is not closed \(column 21\)"),
         (r"a = 'it\'s' AND b = 'x\'", "hive", r"this text is not closed \(column 21\)"),
-        ("a = 1 AND b >", "trino", r"something is missing behind this \(line 1, column 13\)"),
-        ("a BETWEEN 1", "spark", "something is missing behind this"),
-        ("a = 1 b = 2", "spark", r"a condition does not go on like this.*column 9"),
+        ("a = 1 AND b >", "trino", r"an operand is missing after this \(line 1, column 13\)"),
+        ("a BETWEEN 1", "spark", "an operand is missing after this"),
+        ("a = 1 b = 2", "spark", r"this cannot follow a condition.*column 9"),
         ("CAST(a AS FOO) = 1", "spark", r"this is not a type of Spark's.*>>> FOO"),
     ],
 )

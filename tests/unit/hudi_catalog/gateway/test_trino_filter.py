@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from sqlglot import parse_one
 
-from hudi_catalog.gateway.attribution import mask_ambiguous, put_current_times
+from hudi_catalog.gateway.attribution import mask_ambiguous, replace_current_times
 from hudi_catalog.gateway.trino_filter import as_trino_filters, trino_schema
 from pushdown.evaluation.evaluate import evaluate
 from pushdown.evaluation.statistics import ColumnStatistics
@@ -38,7 +38,7 @@ NOW = dt.datetime(2024, 5, 10, 12, tzinfo=dt.timezone(dt.timedelta(hours=2)))
 
 def read(condition: str) -> HudiExpression:
     tree = parse_one(f"select 1 from t where {condition}", dialect="trino")
-    put_current_times(tree, NOW)
+    replace_current_times(tree, NOW)
     mask_ambiguous(tree, [SCHEMA])
     scans = table_scans(tree, "trino", lambda parts: ("t", SCHEMA) if parts == ("t",) else None)
     return as_trino_filters(scans[0].filter, SCHEMA)
