@@ -20,7 +20,7 @@ from table_writer.plan.operations import Duplicates, Operation, SortMode
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.path_limits import PathLimits
 from table_writer.plan.plan import CURRENT_SCHEMA, FilePlan, KeyPlan, ListedFiles
-from table_writer.record_index.resize import make_room
+from table_writer.record_index.resize import grow_empty_index
 from table_writer.tagging.files import CurrentFiles, GroupPaths, average_record, refuse_buckets, sizing
 from table_writer.tagging.moves import MovePlan
 from table_writer.tagging.passes import IndexedWrite
@@ -147,7 +147,7 @@ def _sort_mode(operation: Operation, options: WriteOptions) -> SortMode:
 
 
 def _keys(plans: WritePlans) -> KeyPlan:
-    """How keys come about; deletes from an index of the whole table need no partition columns."""
+    """How record keys are made; deletes by an index of the whole table need no partition columns."""
     keys = plans.key_plan(plans.files.paths(), 0)
     layout, batch = plans.layout, plans.batch
     if plans.operation is not Operation.DELETE or batch is None or layout is None or layout.scope == PARTITION:
@@ -214,7 +214,7 @@ class _Finish:
         self.layout = plans.grown_layout(profile.inserts)
         if self.layout is not None:
             inserted = sum(sample.rows for sample in profile.inserts.values())
-            self.layout = make_room(plans.client, self.layout, inserted, plans.options.texts)
+            self.layout = grow_empty_index(plans.client, self.layout, inserted, plans.options.texts)
         tagged = tagging_of(plans.operation, plans.options).known is not None
         duplicates = Duplicates.MERGE if tagged else Duplicates.ADD
         return plans.file_plan(

@@ -105,7 +105,7 @@ class TableWrites(ABC, Generic[Rows]):
 
         Args:
             options: `hoodie.keep.min.commits`, `hoodie.keep.max.commits` and so on.
-            dry_run: only tell what would be moved.
+            dry_run: report what would be moved, and change nothing.
         """
         from table_writer.archive.archive import archive
 

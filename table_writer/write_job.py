@@ -106,7 +106,7 @@ class WriteJob:
             works=[file.work for file in outcome.files],
         )
         progress.finish(summary)
-        progress.tell(after.run(instant))
+        progress.print_lines(after.run(instant))
         return summary
 
     def _decide_bucket_count(self) -> None:

@@ -54,7 +54,7 @@ def archive(client: TableClient, options: Mapping[str, str] | None = None, *, dr
     Args:
         client: the table.
         options: of the protocol; those of archiving, cleaning and the lock count.
-        dry_run: only tell what would be archived.
+        dry_run: report what would be archived, and change nothing.
 
     Raises:
         OptionError: an invalid option.
@@ -79,7 +79,7 @@ def archive_locked(
         client: the table.
         timeline: of the table, as it is under the lock.
         options: see `ProtocolOptions`.
-        dry_run: only tell what would be archived.
+        dry_run: report what would be archived, and change nothing.
         finish: finish an interrupted run even where no more instants are due.
     """
     chosen = data_instants(client, timeline, options)
@@ -90,7 +90,8 @@ def archive_locked(
     if chosen and not dry_run:
         first = next(write.time for write in timeline.writes if write.time > times[-1])
         note_cleaned(client, timeline, options.clean, first)
-    files = _Room(storage, FOLDER, client.config.history_folder, zone).archive(chosen, options.archive, dry_run=dry_run)
+    data = _ArchivedTimeline(storage, FOLDER, client.config.history_folder, zone)
+    files = data.archive(chosen, options.archive, dry_run=dry_run)
     if not client.config.metadata_partitions:
         return ArchiveReport(times, 0, files)
     if dry_run:
@@ -99,13 +100,13 @@ def archive_locked(
     else:
         then = client.timeline(timeline)
     theirs = metadata_instants(client, then, options.archive)
-    room = _Room(storage, layout.TIMELINE_FOLDER, _metadata_history(storage), zone)
-    files += room.archive(theirs, options.archive, dry_run=dry_run)
+    metadata = _ArchivedTimeline(storage, layout.TIMELINE_FOLDER, _metadata_history(storage), zone)
+    files += metadata.archive(theirs, options.archive, dry_run=dry_run)
     return ArchiveReport(times, len(theirs), files)
 
 
 @dataclass(frozen=True, slots=True)
-class _Room:
+class _ArchivedTimeline:
     """A timeline of layout 1 and its archive.
 
     Attributes:

@@ -68,7 +68,7 @@ def newest_states(storage: Storage, folder: str) -> set[tuple[str, str, str]]:
 def join_small_files(storage: Storage, folder: str, options: ArchiveOptions) -> int:
     """Join files of about the same size, as often as there are enough of them, so that their number stays small.
 
-    The plan tells which files are joined into which; it goes after them, so that a run that was interrupted is
+    The plan tells which files are joined into which; it is deleted after them, so that a run that was interrupted is
     finished by the next one, or by Apache's archiver. Until then instants are in two files, which readers allow for.
 
     Args:
@@ -80,7 +80,7 @@ def join_small_files(storage: Storage, folder: str, options: ArchiveOptions) -> 
         How many files were joined.
     """
     joined = _finish(storage, folder)
-    while files := _alike(archive_files(storage, folder), options):
+    while files := _mergeable(archive_files(storage, folder), options):
         target = _next_path(folder, archive_files(storage, folder))
         plan = {"candidate": [_name(file.path) for file in files], "mergedArchiveFileName": _name(target)}
         content = _joined(storage, [file.path for file in files])
@@ -153,15 +153,15 @@ def _block(schema: str, records: Sequence[bytes]) -> bytes:
     return write_log_block(BlockType.AVRO_DATA, header, bytes(content))
 
 
-def _alike(files: Iterable[FileEntry], options: ArchiveOptions) -> list[FileEntry]:
+def _mergeable(files: Iterable[FileEntry], options: ArchiveOptions) -> list[FileEntry]:
     """As many of the smallest files as are joined at once, if there are so many of about one size."""
     if not options.merge:
         return []
     small = [file for file in files if file.size < options.merge_bytes]
     for _, run in itertools.groupby(sorted(small, key=_size_class), key=_size_class):
-        alike = sorted(run, key=_number)
-        if len(alike) >= options.merge_files:
-            return alike[: options.merge_files]
+        same_class = sorted(run, key=_number)
+        if len(same_class) >= options.merge_files:
+            return same_class[: options.merge_files]
     return []
 
 

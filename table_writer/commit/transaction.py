@@ -71,16 +71,16 @@ class WriteTransaction:
     Others may write at the same time, from this process or elsewhere: beginning and committing happen under the
     table's lock, and a heartbeat shows in between that this writer is alive.
 
-    `begin` rolls back dead writers and requests the instant. Whoever writes a data file, in whatever process, first
-    creates its marker (`markers.create_marker`). `commit` publishes the files that the write stats name. As a context
+    `begin` rolls back dead writers and requests the instant. A process that writes a data file creates its marker
+    first (`markers.create_marker`). `commit` publishes the files that the write stats name. As a context
     manager, a transaction that was not committed is rolled back at the end of the block.
 
     Attributes:
         instant: the write's time, which is in the names and rows of its data files.
         storage: of the table.
         client: the table.
-        timeline: as the write began: whoever reads the table for the write reads this state, and what completes later
-            shows as a conflict rather than getting lost.
+        timeline: as the write began. All reads for the write see this state, so that instants that complete later are
+            found as conflicts at the commit.
     """
 
     def __init__(

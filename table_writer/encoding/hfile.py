@@ -246,7 +246,7 @@ def _info(keys: pa.BinaryArray, values: pa.BinaryArray, schema_json: str, *, blo
 
 
 def file_info(last_key: bytes, key_length: int, value_length: int, schema_json: str) -> dict[bytes, bytes]:
-    """What every file of ours says of itself.
+    """The file info entries that every HFile written here has.
 
     Args:
         last_key: of its entries.

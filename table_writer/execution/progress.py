@@ -70,7 +70,7 @@ class WriteProgress:
         if self.shown:
             self._console.print(summary)
 
-    def tell(self, lines: Iterable[str]) -> None:
+    def print_lines(self, lines: Iterable[str]) -> None:
         """Print lines below the summary."""
         if self.shown:
             for line in lines:

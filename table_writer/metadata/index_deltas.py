@@ -1,7 +1,7 @@
 """Delta files: what one task of a write changes in the record index, sorted by file group of the index.
 
 A file group takes one log file a commit, so tasks cannot write into the index themselves. Each leaves one delta file in
-the write's scratch folder; whoever writes a file group's log at the commit reads that group's part of every delta file.
+the write's scratch folder; at the commit, the writer of a file group's log reads that group's part of every delta file.
 """
 
 from __future__ import annotations

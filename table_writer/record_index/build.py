@@ -134,7 +134,7 @@ class IndexBuild:
         return Built(self.layout, files, frozenset(source.identity for source in sources), keys_read)
 
     def _extend(self, sources: Sequence[KeySource]) -> None:
-        """Add file groups for partitions that are new since the build began, behind the others."""
+        """Add file groups for partitions that are new since the build began, after the others."""
         partitions = sorted({source.partition for source in sources})
         extended = with_partitions(self.layout, partitions, self._options)
         if extended != self.layout:

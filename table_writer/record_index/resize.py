@@ -75,10 +75,10 @@ def resize(
             )
         if settings.grows_by_groups:
             return _add_family(client, current, groups)
-        return _spread_anew(client, current, groups, mapper, settings.files)
+        return _redistribute(client, current, groups, mapper, settings.files)
 
 
-def make_room(client: TableClient, layout: IndexLayout, entries: int, options: Mapping[str, str]) -> IndexLayout:
+def grow_empty_index(client: TableClient, layout: IndexLayout, entries: int, options: Mapping[str, str]) -> IndexLayout:
     """Add the file groups that a first large write needs to an index without entries.
 
     No key can be looked up in the wrong file group while all are empty. A concurrent write that began with the smaller
@@ -205,7 +205,7 @@ def _read_batch(storage: Storage, path: str, number: int) -> pa.Table:
         return pa.Table.from_batches([reader.get_batch(number)])
 
 
-def _spread_anew(
+def _redistribute(
     client: TableClient, current: IndexLayout, groups: int, mapper: Mapper, options: IndexFileOptions
 ) -> IndexLayout:
     storage = client.storage

@@ -31,12 +31,11 @@ class KeyOrder:
 
 
 def number_order(columns: Sequence[pa.Array[Any]]) -> KeyOrder | None:
-    """The order of the texts of record keys, which have a number out of each column.
+    """The order of the texts of record keys whose fields are whole numbers.
 
-    Record keys have the same text in front of their first numbers, of their second ones and so on, so numbers are all
-    that they differ in. Either a number's text is the beginning of another's, and comes first, since the character
-    behind it, `,` or none, is below all digits; or the first digit that differs decides. So numbers that are filled up
-    with zeros behind, and then their widths, have the order of the texts.
+    The texts differ only in their numbers. If the digits of one number begin those of another, the shorter one comes
+    first, since the character after it, `,` or none, is below all digits; else the first digit that differs decides.
+    So the order is that of the numbers padded with zeros on the right, then of their widths.
 
     Args:
         columns: the key fields of all rows, in the order of the key.
@@ -80,7 +79,7 @@ def _ranks(fields: Sequence[tuple[Numbers, int]]) -> npt.NDArray[np.uint64]:
 
 
 def _ordered(ranks: npt.NDArray[np.uint64], rank_bits: int) -> KeyOrder | None:
-    """Sort ranks together with the rows' positions behind them: stable, and faster than a sort that gives positions."""
+    """Sort ranks with the rows' positions in their low bits: stable, and faster than a sort that gives positions."""
     bits = (len(ranks) - 1).bit_length()
     if rank_bits + bits > _BITS:
         return None

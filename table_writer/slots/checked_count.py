@@ -1,6 +1,7 @@
-"""A bucket count that only jobs tell: each commit records that it was checked, so that the next write need not.
+"""A bucket count that only the job's options give.
 
-Apache's tables do not record their count, and to check a job's against all files takes a listing of them.
+Each commit records that it was checked, so that the next write need not check it again. Apache's tables do not record
+their count, and checking a job's against all files takes a listing of them.
 """
 
 from __future__ import annotations

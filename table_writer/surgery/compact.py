@@ -22,7 +22,7 @@ class CompactError(ValueError):
 
 
 def read_struct(data: bytes, position: int = 0) -> tuple[Struct, int]:
-    """A struct and the position behind it.
+    """A struct and the position after it.
 
     Raises:
         CompactError: the bytes end early, or are not a struct.
@@ -41,7 +41,7 @@ def write_struct(struct: Struct) -> bytes:
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """An unsigned number of seven bits a byte, and the position behind it."""
+    """An unsigned number of seven bits a byte, and the position after it."""
     result = shift = 0
     while True:
         byte = data[position]

@@ -162,7 +162,7 @@ def parse_footer(data: bytes, start: int) -> Footer:
         raise CannotSplice(f"the footer cannot be read: {error}") from error
     _only_known(meta, FileField.KNOWN, "the footer")
     if end != len(data):
-        raise CannotSplice("the footer has bytes behind its end")
+        raise CannotSplice("the footer has bytes after its end")
     return Footer(data, meta, start, parquet, leaves)
 
 
@@ -201,7 +201,7 @@ def binary_decimals(footer: Footer) -> tuple[frozenset[str], pq.FileMetaData]:
     ]
     fields = list(footer.meta)
     head = {field: footer.meta[field] for field in fields[: fields.index(FileField.SCHEMA) + 1]}
-    # without the byte that ends a struct; the fields behind the schema stay as they are
+    # without the byte that ends a struct; the fields after the schema stay as they are
     old = write_struct(head)[:-1]
     if not names or not footer.data.startswith(old):
         return frozenset(), footer.parquet

@@ -116,7 +116,7 @@ class GroupEdits:
     def make(
         self, touched: Sequence[Touched], appended: Rows, full: int
     ) -> tuple[dict[int, GroupEdit], list[pa.Table]]:
-        """The edits of row groups by ordinal, and the new row groups behind them.
+        """The edits of row groups by ordinal, and the new row groups after them.
 
         Args:
             touched: row groups with changes.
@@ -128,7 +128,7 @@ class GroupEdits:
         """
         self._refuse(touched, len(appended), None)
         edits: dict[int, GroupEdit] = {}
-        behind: list[pa.Table] = []
+        at_end: list[pa.Table] = []
         sampled = False
         for group in touched:
             if not group.is_whole:
@@ -140,10 +140,10 @@ class GroupEdits:
             rows = self._rebuilt(group)
             if group.folded or len(rows) == 0:
                 edits[group.number] = Dropped()
-                behind += [rows] if len(rows) else []
+                at_end += [rows] if len(rows) else []
             else:
                 edits[group.number] = NewColumns(self._with_constants(rows))
-        return edits, self._at_end(behind, appended, full)
+        return edits, self._at_end(at_end, appended, full)
 
     def _updated(self, group: Touched) -> NewColumns:
         """The columns in which updated rows differ, and the meta columns of commit time and sequence number."""
@@ -166,16 +166,16 @@ class GroupEdits:
     def _new_rows(self, like: pa.Table) -> pa.Table:
         return like.slice(0, 0) if self._change.plan.delete else self._change.added
 
-    def _at_end(self, behind: list[pa.Table], appended: Rows, full: int) -> list[pa.Table]:
+    def _at_end(self, at_end: list[pa.Table], appended: Rows, full: int) -> list[pa.Table]:
         """Row groups of appended rows and of those of folded row groups."""
         if len(appended):
             new = self._change.added.select(self._rows).take(from_numpy(appended))
-            behind = [*behind, _as_plain(new)]
-        if not behind:
+            at_end = [*at_end, _as_plain(new)]
+        if not at_end:
             return []
-        if len(behind) > 1:
-            behind = [_as_plain(rows) for rows in behind]
-        rows = pa.concat_tables(behind).unify_dictionaries().combine_chunks()
+        if len(at_end) > 1:
+            at_end = [_as_plain(rows) for rows in at_end]
+        rows = pa.concat_tables(at_end).unify_dictionaries().combine_chunks()
         rows = self._with_constants(rows.take(pc.sort_indices(one_chunk(rows.column(RECORD_KEY)))))
         count = max(1, round(len(rows) / (full * _OVERFULL) + 0.5)) if len(rows) > full * _OVERFULL else 1
         edges = np.linspace(0, len(rows), count + 1).astype(np.int64)

@@ -51,7 +51,7 @@ def _moved(data: bytes, distance: int) -> bytes:
     try:
         index, end = read_struct(data)
         if end != len(data):
-            raise CannotSplice("an offset index has bytes behind its end")
+            raise CannotSplice("an offset index has bytes after its end")
         for location in index[1][1][1]:
             location[1] = (I64, location[1][1] + distance)
         return write_struct(index)

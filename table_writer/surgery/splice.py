@@ -70,7 +70,7 @@ class FileEdit:
 
     Attributes:
         groups: edits of row groups by ordinal; the others stay as they are.
-        appended: rows behind the last row group, each table a row group of its own, with all columns.
+        appended: rows after the last row group, each table a row group of its own, with all columns.
         constants: text columns that get one value in all rows of the file.
         texts: key-values of the footer to set; None removes a key.
     """
@@ -142,8 +142,8 @@ def splice(
             return _Splice(opened, footer, edit, options, out, pool=pool).run()
 
 
-class _InTurn(concurrent.futures.Executor):
-    """Does its work at once, in the caller's thread: where all cores are busy, more threads only take memory anew."""
+class _CallersThread(concurrent.futures.Executor):
+    """Runs the work at once in the caller's thread: where all cores are busy, threads would only use more memory."""
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[Any]:
         done: concurrent.futures.Future[Any] = concurrent.futures.Future()
@@ -152,7 +152,7 @@ class _InTurn(concurrent.futures.Executor):
 
 
 def _encoders() -> concurrent.futures.Executor:
-    return concurrent.futures.ThreadPoolExecutor(_ENCODERS) if compute_threads() > 1 else _InTurn()
+    return concurrent.futures.ThreadPoolExecutor(_ENCODERS) if compute_threads() > 1 else _CallersThread()
 
 
 def _check(footer: Footer, edit: FileEdit) -> None:
@@ -232,7 +232,7 @@ class _Splice:
         """Write the file."""
         self.out.expect(self.source.size)
         self.out.write(MAGIC)
-        for _ in range(1 if isinstance(self.pool, _InTurn) else _ENCODERS):
+        for _ in range(1 if isinstance(self.pool, _CallersThread) else _ENCODERS):
             self._encode_next()
         for ordinal, group in enumerate(self.footer.groups):
             edit = self.edit.groups.get(ordinal)

@@ -22,7 +22,7 @@ from table_writer.timeline.options import ProtocolOptions
 
 @contextlib.contextmanager
 def table_lock(client: TableClient, options: ProtocolOptions) -> Iterator[FileSystemLock]:
-    """Hold the table's lock, as whoever adds instants to the timeline or deletes them must.
+    """Hold the table's lock, which adding instants to the timeline and deleting them require.
 
     The table's properties are reloaded, since another writer may have upgraded the table.
 

@@ -9,7 +9,7 @@ from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_layout import GLOBAL, IndexLayout
 from table_format.storage import Storage
 from table_format.table.client import TableClient
-from table_writer.record_index.resize import make_room, resize
+from table_writer.record_index.resize import grow_empty_index, resize
 from table_writer.record_index.verify import verify_index
 from tests.support.faults import FaultyStorage, dying
 from tests.support.indexed_tables import RECORD_INDEX, make, rows, writer_of
@@ -54,11 +54,11 @@ def test_room_for_a_first_write(tmp_path: Path) -> None:
             client = TableClient.open(FaultyStorage(str(path)))
             before = IndexLayout.of(client)
             assert before is not None
-            made = make_room(client, before, 50, ROOM)
+            made = grow_empty_index(client, before, 50, ROOM)
         client = TableClient.open(Storage(str(path)))
         seen = IndexLayout.of(client)
         assert seen is not None
-        assert make_room(client, seen, 100, ROOM).count == 13
+        assert grow_empty_index(client, seen, 100, ROOM).count == 13
         after = IndexLayout.of(client)
         assert after is not None
         assert after.count == 13

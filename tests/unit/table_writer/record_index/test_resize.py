@@ -6,7 +6,7 @@ from table_format.errors import ConflictError, OptionError, RecordIndexError, Tr
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_writer.execution.executor import in_threads
 from table_writer.metadata.creation import publish_index
-from table_writer.record_index.resize import make_room, resize
+from table_writer.record_index.resize import grow_empty_index, resize
 from tests.support.index_writes import (
     AT_ONCE,
     BY_PARTITION,
@@ -45,8 +45,8 @@ def test_an_empty_index_gets_room_for_a_first_large_write(client, storage):
     options = {"hoodie.metadata.record.index.max.filegroup.size": "480"}  # ten entries
     with begin(client) as tx:
         small = IndexLayout.of(client)
-        assert make_room(client, small, 20, options) == small
-        grown = make_room(client, small, 70, options)
+        assert grow_empty_index(client, small, 20, options) == small
+        grown = grow_empty_index(client, small, 70, options)
         assert (small.count, grown.count) == (3, 10)
         assert IndexLayout.of(client) == grown
         rows = [put(f"k{number}") for number in range(70)]
@@ -54,7 +54,7 @@ def test_an_empty_index_gets_room_for_a_first_large_write(client, storage):
         tx.commit([], schema_json=SCHEMA_JSON, index_changes=files, index_layout=grown)
     assert len(content(storage.uri)) == 70
     with begin(client) as tx:
-        assert make_room(client, grown, 1000, options) == grown  # it has entries
+        assert grow_empty_index(client, grown, 1000, options) == grown  # it has entries
         with pytest.raises(ConflictError, match="rebuilt"):
             tx.commit([], schema_json=SCHEMA_JSON, index_changes=deltas(tx, small, rows), index_layout=small)
     change(client, gone("k1"), options=AT_ONCE)
@@ -73,7 +73,7 @@ def test_room_that_was_half_made_is_taken_back(client, storage, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("table_writer.metadata.index_files.instants.complete", dies)
         with pytest.raises(KeyboardInterrupt):
-            make_room(client, small, 70, options)
+            grow_empty_index(client, small, 70, options)
     tx.abort()
     assert IndexLayout.of(client) == small
     change(client, put("a"))
