@@ -121,7 +121,7 @@ def run(folder: Path, repeats: int, load_seconds: int = LOAD_SECONDS) -> Figures
                 side.ask(next(iter(QUESTIONS.values())))
         for name, question in QUESTIONS.items():
             expected = None
-            found: dict[str, list[float]] = {side.name: [] for side in every}
+            seconds_by_side: dict[str, list[float]] = {side.name: [] for side in every}
             for attempt in range(repeats + 2):  # two rounds warm caches and compilers
                 for side in every:
                     seconds, rows = side.ask(question)
@@ -129,8 +129,8 @@ def run(folder: Path, repeats: int, load_seconds: int = LOAD_SECONDS) -> Figures
                     if not same_rows(rows, expected):
                         raise RuntimeError(f"{name}: {side.name} gave other rows than {OWN}")
                     if attempt >= 2:
-                        found[side.name].append(seconds)
-            figures.seconds[name] = found
+                        seconds_by_side[side.name].append(seconds)
+            figures.seconds[name] = seconds_by_side
             figures.planning[name] = {side: last_planning(log) for side, log in logs.items()}
         for side in every[1:]:
             figures.load[side.name] = load(side, load_seconds)
@@ -184,11 +184,11 @@ def table(figures: Figures) -> Iterator[str]:
     """The figures as Markdown tables."""
     yield f"| query on Trino {VERSION} | side | runs (s) | median (s) | times as fast | planning (ms) |"
     yield "|---|---|---|---|---|---|"
-    for question, found in figures.seconds.items():
-        own = statistics.median(found[OWN])
+    for question, values in figures.seconds.items():
+        own = statistics.median(values[OWN])
         for side in SIDES:
-            median = statistics.median(found[side])
-            runs = ", ".join(f"{seconds:.2f}" for seconds in found[side])
+            median = statistics.median(values[side])
+            runs = ", ".join(f"{seconds:.2f}" for seconds in values[side])
             planning = figures.planning[question].get(side)
             shown = "-" if planning is None or math.isnan(planning) else f"{planning:.1f}"
             yield f"| {question} | {side} | {runs} | {median:.3f} | {own / median:.1f} | {shown} |"
@@ -197,8 +197,8 @@ def table(figures: Figures) -> Iterator[str]:
     yield ""
     yield "| side | answers | errors | median (s) | 99 % (s) | MiB after a third | MiB at the end |"
     yield "|---|---|---|---|---|---|---|"
-    for side, found in figures.load.items():
+    for side, row in figures.load.items():
         yield (
-            f"| {side} | {found['answers']:.0f} | {found['errors']:.0f} | {found['median']:.2f} | {found['p99']:.2f} | "
-            f"{found['MiB early']:.0f} | {found['MiB late']:.0f} |"
+            f"| {side} | {row['answers']:.0f} | {row['errors']:.0f} | {row['median']:.2f} | {row['p99']:.2f} | "
+            f"{row['MiB early']:.0f} | {row['MiB late']:.0f} |"
         )

@@ -10,7 +10,7 @@ from tools.engines.process import free_port
 from tools.engines.programs import SCHEMA
 from tools.engines.trino import TrinoServer
 
-TOLD = """
+INSTRUCTIONS = """
 Trino {version} is running: {trino} (user: any, no password; log: {log})
 
   {service_catalog}.{schema}   through the service at port {service}
@@ -47,9 +47,9 @@ class RunningTrino:
         gateway = ("gateway", self.trino.uri, *stored, *ports)
         self.processes.append(programs.serving(folder("gateway"), self.gateway_http, *gateway))
 
-    def told(self) -> str:
+    def instructions(self) -> str:
         """How to connect."""
-        return TOLD.format(
+        return INSTRUCTIONS.format(
             version="476",
             trino=self.trino.uri,
             log=self.trino.process.log,

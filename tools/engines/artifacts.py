@@ -67,14 +67,14 @@ def fetch(artifact: Artifact) -> Path:
     Raises:
         EngineMissingError: it could not be fetched.
     """
-    found = present(artifact)
-    if found:
-        return found
+    installed = present(artifact)
+    if installed:
+        return installed
     print(f"fetching {artifact.file_name} …", file=sys.stderr, flush=True)
     with locked(f"{artifact.file_name}.fetch"):
-        found = present(artifact)
-        if found:
-            return found
+        installed = present(artifact)
+        if installed:
+            return installed
         try:
             return _by_maven(artifact) if shutil.which("mvn") else _by_hand(artifact)
         except (OSError, subprocess.CalledProcessError) as error:
@@ -86,10 +86,10 @@ def _by_maven(artifact: Artifact) -> Path:
     coordinates = ":".join(filter(None, parts))
     command = ["mvn", "-q", "-B", "dependency:get", f"-Dartifact={coordinates}", "-Dtransitive=false"]
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    found = present(artifact)
-    if done.returncode or not found:
+    installed = present(artifact)
+    if done.returncode or not installed:
         raise EngineMissingError(f"Maven could not fetch {coordinates}: {done.stdout.strip()[-500:]}")
-    return found
+    return installed
 
 
 def _by_hand(artifact: Artifact) -> Path:

@@ -64,7 +64,7 @@ def run(*arguments: str) -> None:
 class Running(Protocol):
     """An engine with all that belongs to it."""
 
-    def told(self) -> str:
+    def instructions(self) -> str:
         """How to connect."""
 
     def stop(self) -> None:
@@ -73,15 +73,15 @@ class Running(Protocol):
 
 def folder_of(engine: str, name: str) -> Path:
     """A folder for what one of an engine's programs writes."""
-    made = WORK / engine / name
-    made.mkdir(parents=True, exist_ok=True)
-    return made
+    folder = WORK / engine / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def until_interrupted(
     program: str, description: str | None, start: Callable[[int, str], Running], port: int, whose: str
 ) -> int:
-    """Start an engine as the command line says, tell how to use it, and stop it at Ctrl-C; gives the exit code.
+    """Start an engine as the command line says, print how to use it, and stop it at Ctrl-C; gives the exit code.
 
     Args:
         program: Such as `make trino`.
@@ -102,7 +102,7 @@ def until_interrupted(
     except EngineMissingError as error:
         print(error, file=sys.stderr)
         return 1
-    print(running.told(), flush=True)
+    print(running.instructions(), flush=True)
     stopped.wait()
     running.stop()
     return 0

@@ -10,7 +10,7 @@ from tools.engines.hive.server import HiveMetastore, HiveServer
 from tools.engines.process import free_port
 from tools.engines.programs import SCHEMA
 
-TOLD = """
+INSTRUCTIONS = """
 Hive {version} is running: HiveServer2 at port {port} (user: any, no password; log: {log}),
 its metastore at {metastore}, and the service that its storage handler asks at port {service}.
 
@@ -50,9 +50,9 @@ class RunningHive:
         )
         programs.run("sync", "--metastore", self.metastore.uri, "--schema", SCHEMA, "--all", self.warehouse)
 
-    def told(self) -> str:
+    def instructions(self) -> str:
         """How to connect."""
-        return TOLD.format(
+        return INSTRUCTIONS.format(
             version=VERSION,
             port=self.server.port,
             log=self.server.process.log,
