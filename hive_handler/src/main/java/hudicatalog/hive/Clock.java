@@ -17,10 +17,10 @@ final class Clock {
 
   /** Seconds ahead of UTC at first, then at each change `;instant:seconds`, as hudi_hive.thrift has it. */
   static String offsets(TimeZone zone) {
-    return KNOWN.computeIfAbsent(zone.getID(), id -> told(zone.toZoneId().getRules()));
+    return KNOWN.computeIfAbsent(zone.getID(), id -> transitions(zone.toZoneId().getRules()));
   }
 
-  private static String told(ZoneRules rules) {
+  private static String transitions(ZoneRules rules) {
     StringBuilder text = new StringBuilder();
     text.append(rules.getOffset(FIRST).getTotalSeconds());
     ZoneOffsetTransition next = rules.nextTransition(FIRST);

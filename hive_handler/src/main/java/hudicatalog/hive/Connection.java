@@ -14,7 +14,7 @@ import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLParameters;
 import javax.net.ssl.SSLSocket;
 
-/** One request and its reply, each behind four bytes of length as Thrift's framed transport has them. */
+/** One request and its reply, each after four bytes with its length, as Thrift's framed transport has them. */
 final class Connection {
   /** About a million splits. */
   private static final int MOST_BYTES = 256 << 20;

@@ -13,7 +13,7 @@ import org.apache.hadoop.mapred.JobConf;
 import org.apache.hadoop.mapred.RecordReader;
 import org.apache.hadoop.mapred.Reporter;
 
-/** Hive's own reading of Parquet, vectorized where Hive vectorizes; which files are read says the service. */
+/** Hive's own reading of Parquet, vectorized where Hive vectorizes; the service says which files are read. */
 public class HudiInputFormat extends MapredParquetInputFormat {
   private transient FileMetadataCache footers;
   private transient DataCache data;

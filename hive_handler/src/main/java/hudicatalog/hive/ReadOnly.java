@@ -1,6 +1,6 @@
 package hudicatalog.hive;
 
-/** What is said to those who write. */
+/** The refusal of a statement that would write. */
 final class ReadOnly {
   private ReadOnly() {}
 

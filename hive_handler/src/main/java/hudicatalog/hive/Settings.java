@@ -23,45 +23,45 @@ final class Settings {
   private static final String COLUMNS = PREFIX + "columns";
   private static final String COLUMN_TYPES = COLUMNS + ".types";
 
-  /** Whoever may create a table must not choose which files are read as secrets, nor turn off encryption. */
-  private static final Set<String> HIVES_ALONE = Collections.unmodifiableSet(new HashSet<>(
+  /** Users who may create tables must not choose which files are read as secrets, nor turn off encryption. */
+  private static final Set<String> ONLY_IN_HIVES_CONFIGURATION = Collections.unmodifiableSet(new HashSet<>(
       Arrays.asList(TLS, TLS_CA, TLS_KEYSTORE, TLS_KEYSTORE_PASSWORD_FILE, SECRET_FILE)));
 
   private Settings() {}
 
   /** The settings of a scan: those of Hive's configuration, replaced by those of the table. */
   static TreeMap<String, String> of(Configuration hive, Properties table) {
-    TreeMap<String, String> found = new TreeMap<>();
+    TreeMap<String, String> merged = new TreeMap<>();
     for (Map.Entry<String, String> entry : hive) {
-      if (isSetting(entry.getKey()) && !HIVES_ALONE.contains(entry.getKey())) {
-        found.put(entry.getKey(), hive.get(entry.getKey()).trim());
+      if (isSetting(entry.getKey()) && !ONLY_IN_HIVES_CONFIGURATION.contains(entry.getKey())) {
+        merged.put(entry.getKey(), hive.get(entry.getKey()).trim());
       }
     }
     for (String key : table.stringPropertyNames()) {
       if (isSetting(key)) {
-        found.put(key, table.getProperty(key).trim());
+        merged.put(key, table.getProperty(key).trim());
       }
     }
     // The service refuses an entry with a wrong column type: Hive would read nulls.
-    found.put(COLUMNS, table.getProperty("columns", ""));
-    found.put(COLUMN_TYPES, table.getProperty("columns.types", ""));
-    return found;
+    merged.put(COLUMNS, table.getProperty("columns", ""));
+    merged.put(COLUMN_TYPES, table.getProperty("columns.types", ""));
+    return merged;
   }
 
   /** The first key that only Hive's configuration may have; null when there is none. */
   static String misplaced(Iterable<?> tableKeys) {
     for (Object key : tableKeys) {
-      if (HIVES_ALONE.contains(key)) {
+      if (ONLY_IN_HIVES_CONFIGURATION.contains(key)) {
         return (String) key;
       }
     }
     return null;
   }
 
-  /** What the service is told: neither where it is nor what the connection needs. */
+  /** The settings that are sent to the service: neither where it is nor what the connection needs. */
   static TreeMap<String, String> forService(Map<String, String> settings) {
     TreeMap<String, String> sent = new TreeMap<>(settings);
-    sent.keySet().removeAll(HIVES_ALONE);
+    sent.keySet().removeAll(ONLY_IN_HIVES_CONFIGURATION);
     sent.remove(SERVICE);
     sent.remove(TIMEOUT);
     return sent;
