@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -23,7 +24,7 @@ from spark_writer.blocks import (
     split_batches,
 )
 from spark_writer.frame_rows import FrameRows, task_identity
-from spark_writer.progress import SparkProgress, default_parallelism
+from spark_writer.progress import SparkProgress, default_parallelism, master
 from spark_writer.received import slot_rows
 from spark_writer.session import hadoop_setting, refuse_encryption, use_this_interpreter
 from spark_writer.worker_errors import Batches, Worker, in_worker, workers_errors
@@ -52,6 +53,9 @@ _SLOTS_A_CORE: Final = 16
 
 # The driver has other work too, and slots may rewrite large files.
 _SLOTS_A_THREAD: Final = 2
+
+# Not `local-cluster[...]`, which starts processes as a cluster does.
+_LOCAL: Final = r"local(\[.*\])?"
 
 _ADAPTIVE: Final = ("spark.sql.adaptive.enabled", "spark.sql.adaptive.coalescePartitions.enabled")
 
@@ -185,14 +189,19 @@ class SparkExecutor:
         raise HudiError(f"a SparkExecutor takes DataFrames, not {type(rows).__name__}")
 
     def _dealt_out(self, parts: list[SplitRows], slots: int) -> Rows[SlotRows]:
-        """The driver's rows by slot: few slots stay there; many, which may rewrite large files, go to tasks."""
+        """The driver's rows by slot: few slots stay there; many, which may rewrite large files, go to a cluster."""
         used = len(np.unique(np.concatenate([part.slots for part in parts]))) if parts else 0
-        if used <= _SLOTS_A_THREAD * self._local.threads:
+        if used <= _SLOTS_A_THREAD * self._local.threads or self._tasks_are_threads():
             return SharesInMemory([(slot,) for slot in slot_rows(split_batches(parts, slots), waiting=None)])
         tasks = min(used, _FEW_TASKS * self.parallelism)
         blocks = [tuple(row.values()) for batch in split_batches(parts, slots, tasks) for row in batch.to_pylist()]
         shuffled = self._session.createDataFrame(blocks, SPLIT_DDL).repartition(tasks, "slot")
         return _SparkRows(shuffled, partial(slot_rows, memory=self._task_memory))
+
+    def _tasks_are_threads(self) -> bool:
+        """Whether tasks run in the driver's own process, so that they have no more cores and memory than the driver."""
+        known = master(self._session)
+        return known is not None and re.fullmatch(_LOCAL, known) is not None
 
     def _tasks_by_size(self, slots: int) -> int | None:
         """Number of tasks of an exchange whose tasks Spark's adaptive execution coalesces by size.

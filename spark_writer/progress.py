@@ -70,6 +70,12 @@ def default_parallelism(session: SparkSession) -> int:
     return int(known or session.conf.get("spark.sql.shuffle.partitions") or 200)
 
 
+def master(session: SparkSession) -> str | None:
+    """Where the session's tasks run, such as `local[2]`; None over Spark Connect, which does not show it."""
+    known: str | None = _unless_connect(lambda: session.sparkContext.master)
+    return known
+
+
 def _unless_connect(ask: Callable[[], Any]) -> Any:
     try:
         return ask()

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
 from hudi_catalog import open_table
-from spark_writer import write_hudi
+from spark_writer import executor, write_hudi
 
 pytestmark = pytest.mark.spark
 DRIVER = "hoodie.catalog.write.driver.bytes"
@@ -93,7 +93,20 @@ def test_a_batch_of_unknown_size_takes_the_tasks_that_its_rows_need(spark: Spark
     assert ids(tmp_path / "t") == [0, 1, 2]
 
 
-def test_a_batch_in_many_buckets_is_collected_and_written_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_batch_in_many_buckets_takes_one_job_where_tasks_are_threads_of_the_driver(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = spark.range(400).selectExpr("id", "'a' as part", "id as ts")
+    for _ in range(2):  # the second write rewrites the files
+        assert jobs_and_tasks(spark, rows, tmp_path / "t", OPTIONS) == (1, rows.rdd.getNumPartitions())
+    assert ids(tmp_path / "t") == list(range(400))
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "local-cluster[2,1,1024]", None])
+def test_a_batch_in_many_buckets_is_collected_and_written_by_tasks_of_a_cluster(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str | None
+) -> None:
+    monkeypatch.setattr(executor, "master", lambda _: master)
     rows = spark.range(400).selectExpr("id", "'a' as part", "id as ts")
     jobs, tasks = jobs_and_tasks(spark, rows, tmp_path / "t", OPTIONS)
     assert jobs > 1
