@@ -10,14 +10,23 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import Column, from_numpy, last_rows, one_chunk, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import Column, from_numpy, last_rows, one_chunk, valid_mask
 from table_format.config.table_config import TableConfig
 from table_format.errors import CorruptFileError, RecordIndexError
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.layout import RECORD_INDEX, FileGroup, list_file_groups
-from table_format.metadata_table.record_index_entries import LOCATIONS_SCHEMA
+from table_format.metadata_table.record_index_entries import PLACES_SCHEMA
 from table_format.metadata_table.record_index_layout import LAYOUT_KEY, PARTITION, IndexLayout
-from table_format.metadata_table.record_index_shard import DYNAMIC, LookupStrategy, live_entries, look_up
+from table_format.metadata_table.record_index_shard import (
+    DYNAMIC,
+    NO_ROWS,
+    LookupStrategy,
+    Rows,
+    find,
+    live_entries,
+    look_up,
+    with_keys,
+)
 from table_format.metadata_table.slices import ValidInstants, open_complete_timeline
 from table_format.metadata_table.sources import PartitionSources, Source, SourceRecords, newest_versions
 from table_format.storage import Storage
@@ -48,7 +57,7 @@ def record_locations(sources: PartitionSources, keys: Column, layout: IndexLayou
         CorruptFileError: the index is damaged.
     """
     layout = layout or IndexLayout.of_groups(sources.groups)
-    return locate(sources, layout, keys).select(["key", "partition", "file_id"])
+    return with_keys(keys, *locate(sources, layout, keys)).select(["key", "partition", "file_id"])
 
 
 def count_keys(sources: PartitionSources, most: int) -> int | None:
@@ -146,6 +155,18 @@ class RecordIndex:
         Raises:
             CorruptFileError: the index is damaged.
         """
+        rows, places = self.find(keys, partitions)
+        return with_keys(keys, rows, places)
+
+    def find(self, keys: Column, partitions: Column | None = None) -> tuple[Rows, pa.Table]:
+        """As `get_record_locations`, with the rows of `keys` (of equal keys the first) in place of the keys.
+
+        Returns:
+            Rows, unordered, and the place of each, in `PLACES_SCHEMA`.
+
+        Raises:
+            CorruptFileError: the index is damaged.
+        """
         return locate(self._sources, self.layout, keys, partitions, self._strategy)
 
     def group_locations(self, group: int, keys: Column) -> pa.Table:
@@ -203,8 +224,8 @@ def locate(
     keys: Column,
     partitions: Column | None = None,
     strategy: LookupStrategy = DYNAMIC,
-) -> pa.Table:
-    """Look up locations in the sources of an index; see `RecordIndex.get_record_locations`.
+) -> tuple[Rows, pa.Table]:
+    """Look up locations in the sources of an index; see `RecordIndex.find`.
 
     Reads only the file groups, and the blocks of their base files, that can contain one of the keys.
 
@@ -216,30 +237,34 @@ def locate(
         strategy: how to read HFiles.
     """
     texts = one_chunk(keys).cast(pa.string())
-    there = from_numpy(valid_mask(texts))
+    there = np.flatnonzero(valid_mask(texts))
+    whole = texts.null_count == 0
     by_partition = partitions is not None and layout.scope == PARTITION
-    owners = one_chunk(partitions).filter(there) if by_partition else None
-    wanted = texts.filter(there).cast(pa.binary()) if texts.null_count else texts.cast(pa.binary())
-    tables = [LOCATIONS_SCHEMA.empty_table()]
+    owners = one_chunk(partitions).take(from_numpy(there)) if by_partition else None
+    wanted = (texts if whole else texts.take(from_numpy(there))).cast(pa.binary())
+    found, tables = [NO_ROWS], [PLACES_SCHEMA.empty_table()]
     for groups in layout.groups_of(wanted, owners) if len(wanted) else ():
         order = np.argsort(groups, kind="stable")
         numbers, firsts = np.unique(groups[order], return_index=True)
         arranged = wanted.take(from_numpy(order)) if len(numbers) > 1 else wanted
-        picked = {
-            number: arranged.slice(first, end - first)
-            for number, first, end in zip(
-                numbers.tolist(), firsts.tolist(), [*firsts[1:].tolist(), len(order)], strict=True
-            )
+        ends = [*firsts[1:].tolist(), len(order)]
+        spans = {
+            number: slice(first, end)
+            for number, first, end in zip(numbers.tolist(), firsts.tolist(), ends, strict=True)
             if number >= 0
         }
-        tables += sources.of_shards(picked, functools.partial(look_up, strategy=strategy))
-    return _one_place(pa.concat_tables(tables), layout)
+        picked = {number: arranged.slice(span.start, span.stop - span.start) for number, span in spans.items()}
+        parts = sources.of_shards(picked, functools.partial(find, strategy=strategy))
+        for span, (rows, places) in zip(spans.values(), parts, strict=True):
+            # the order of rows is stable: of equal keys each family answers for the same row
+            found.append(there[order[span][rows]] if len(numbers) > 1 else there[rows])
+            tables.append(places)
+    return _one_place(np.concatenate(found), pa.concat_tables(tables), layout)
 
 
-def _one_place(locations: pa.Table, layout: IndexLayout) -> pa.Table:
+def _one_place(rows: Rows, places: pa.Table, layout: IndexLayout) -> tuple[Rows, pa.Table]:
     """In an index of global scope with several families, the newest family that has a key is valid."""
     if len(layout.families) == 1 or layout.scope == PARTITION:
-        return locations
-    codes = to_numpy(one_chunk(locations["key"]).dictionary_encode().indices)
-    last = last_rows(codes)
-    return locations if len(last) == len(codes) else locations.take(from_numpy(last))
+        return rows, places
+    last = last_rows(rows)
+    return (rows, places) if len(last) == len(rows) else (rows[last], places.take(from_numpy(last)))

@@ -27,6 +27,9 @@ LOCATIONS_SCHEMA = pa.schema(_LOCATIONS)
 """A location: record key, partition path, file id, the instant that wrote the record there (epoch milliseconds of the
 instant in the writer's zone, as stored in the index), and the record's row in the base file if the index has it."""
 
+PLACES_SCHEMA = LOCATIONS_SCHEMA.remove(0)
+"""A location without its key."""
+
 ROOT = "recordIndexMetadata"
 _POSITION = "position"
 
@@ -49,7 +52,7 @@ def decode_values(values: Column, schema: Node, name: str) -> pa.Table:
         name: the file, for messages.
 
     Returns:
-        The columns of `LOCATIONS_SCHEMA` but for `key`.
+        Schema `PLACES_SCHEMA`.
 
     Raises:
         CorruptFileError: they are not entries of a record index.
@@ -76,7 +79,7 @@ def _decode_distinct(values: pa.BinaryArray, schema: Node, name: str) -> pa.Tabl
         "instant_ms": columns["instantTime"],
         "position": columns.get(_POSITION, pa.nulls(len(values), pa.int64())),
     }
-    return pa.table(decoded_columns, schema=pa.schema([LOCATIONS_SCHEMA.field(field) for field in decoded_columns]))
+    return pa.table(decoded_columns, schema=PLACES_SCHEMA)
 
 
 def _has_position(schema: Node) -> bool:

@@ -18,7 +18,7 @@ from table_format.hfile.entries import HFileEntries
 from table_format.hfile.reader import HFileReader
 from table_format.hfile.sorted_keys import KeySpans
 from table_format.keys.key_order import sorted_order
-from table_format.metadata_table.record_index_entries import LOCATIONS_SCHEMA, decode_values
+from table_format.metadata_table.record_index_entries import LOCATIONS_SCHEMA, PLACES_SCHEMA, decode_values
 from table_format.metadata_table.sources import Source, SourceRecords, newest_versions
 
 DYNAMIC_KEY: Final = "hoodie.catalog.record.index.dynamic.lookup"
@@ -55,7 +55,9 @@ class LookupStrategy:
 
 
 DYNAMIC: Final = LookupStrategy()
+Rows = NDArray[np.int64]
 _DELETED = "deleted"
+NO_ROWS = np.empty(0, np.int64)
 
 
 def look_up(sources: Sequence[Source], keys: Column, strategy: LookupStrategy = DYNAMIC) -> pa.Table:
@@ -72,10 +74,26 @@ def look_up(sources: Sequence[Source], keys: Column, strategy: LookupStrategy = 
     Raises:
         CorruptFileError: a file is damaged.
     """
-    wanted = _ascending(one_chunk(keys).cast(pa.binary()))
+    texts = one_chunk(keys)
+    rows, places = find(sources, texts, strategy)
+    return with_keys(texts, rows, places)
+
+
+def find(sources: Sequence[Source], keys: Column, strategy: LookupStrategy = DYNAMIC) -> tuple[Rows, pa.Table]:
+    """As `look_up`, with the rows of `keys` (of equal keys the first) in place of the keys.
+
+    Returns:
+        Rows of keys that are in the file group, unordered, and their places in `PLACES_SCHEMA`.
+
+    Raises:
+        CorruptFileError: a file is damaged.
+    """
+    given = one_chunk(keys).cast(pa.binary())
+    order = _ascending(given)
+    wanted: Any = given.take(from_numpy(order))
     spans = KeySpans.of(wanted)
     left = np.arange(len(wanted))
-    tables = [LOCATIONS_SCHEMA.empty_table()]
+    found, tables = [NO_ROWS], [PLACES_SCHEMA.empty_table()]
     # From the newest source back: the first source with a key decides.
     for source in reversed(sources):
         if not left.size:
@@ -86,19 +104,26 @@ def look_up(sources: Sequence[Source], keys: Column, strategy: LookupStrategy = 
         else:
             asked_spans = spans if len(left) == len(spans) else spans.take(left)
             settled, values = source.reader.find(asked_spans, scan=strategy.scan, bloom=strategy.bloom)
-            texts = wanted.take(from_numpy(left[settled])).cast(pa.string())
-            tables.append(_with_keys(texts, decode_values(values, source.schema, source.name)))
+            found.append(order[left[settled]])
+            tables.append(decode_values(values, source.schema, source.name))
         left = np.delete(left, settled)
-    return pa.concat_tables(tables)
+    return np.concatenate(found), pa.concat_tables(tables)
 
 
-def _ascending(keys: pa.BinaryArray) -> Any:
-    """Distinct keys in byte order."""
-    ordered: Any = keys.take(from_numpy(sorted_order(keys)))
-    if len(ordered) < 2:
-        return ordered
+def with_keys(keys: Column, rows: Rows, places: pa.Table) -> pa.Table:
+    """Locations by row of `keys` as locations by key, in `LOCATIONS_SCHEMA`."""
+    texts: Any = one_chunk(keys).take(from_numpy(rows)).cast(pa.string())
+    return places.add_column(0, LOCATIONS_SCHEMA.field("key"), texts)
+
+
+def _ascending(keys: pa.BinaryArray) -> Rows:
+    """Rows of distinct keys in byte order; of equal keys the first."""
+    order = sorted_order(keys)
+    if len(order) < 2:
+        return order
+    ordered: Any = keys.take(from_numpy(order))
     first = np.append(True, ~to_numpy(pc.equal(ordered[1:], ordered[:-1])).astype(np.bool_))
-    return ordered if first.all() else ordered.filter(from_numpy(first))
+    return order if first.all() else order[first]
 
 
 def live_entries(sources: Sequence[Source]) -> pa.Table:
@@ -165,8 +190,4 @@ def _table(entries: HFileEntries, schema: Any, name: str) -> pa.Table:
         raise CorruptFileError(
             name, 0, f"a key of the record index is not UTF-8 ({error}); rebuild the index"
         ) from error
-    return _with_keys(keys, decode_values(entries.values(), schema, name))
-
-
-def _with_keys(keys: Column, places: pa.Table) -> pa.Table:
-    return places.add_column(0, LOCATIONS_SCHEMA.field("key"), keys)
+    return decode_values(entries.values(), schema, name).add_column(0, LOCATIONS_SCHEMA.field("key"), keys)

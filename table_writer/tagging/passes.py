@@ -221,7 +221,7 @@ class IndexedWrite:
         places = sorted(slims)
         tables = [slims[place] for place in places]
         slim = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
-        tags = tag_rows(slim, None if self.index is None else self.index.get_record_locations, plan)
+        tags = tag_rows(slim, None if self.index is None else self.index.find, plan)
         ends = np.cumsum([table.num_rows for table in tables])
         owners = np.searchsorted(ends, tags.rows, side="right")
         assigned = {}

@@ -105,7 +105,7 @@ def tag_slots(
         if positions is not None:
             rows = rows.take(from_numpy(positions))
         slim = slim_rows(rows, ordering)
-        tags = tag_rows(slim, None if index is None else index.get_record_locations, plan)
+        tags = tag_rows(slim, None if index is None else index.find, plan)
         if tags.relied and not len(tags.rows):
             nothing = with_tags(rows.slice(0, 0), tags, moves=plan.move)
             yield Block((task.number, next(numbers)), Profile.of(slim, tags), nothing)

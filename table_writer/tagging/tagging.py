@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.errors import RecordError, SchemaError
 from table_format.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from table_writer.rows.merge import sorted_rows
@@ -26,8 +26,8 @@ from table_writer.tagging.moves import MovePlan, lost_moves
 Rows = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
-Lookup = Callable[[Any, Any], pa.Table]
-"""Maps keys, and for an index by partition their partitions (else None), to a table of `LOCATIONS_SCHEMA`."""
+Lookup = Callable[[Any, Any], tuple[Rows, pa.Table]]
+"""Finds keys, for an index by partition in their partitions (else None); see `RecordIndex.find`."""
 
 NEW = -1
 """File group number of rows to insert."""
@@ -150,8 +150,12 @@ def tag_rows(slim: pa.Table, lookup: Lookup | None, plan: TagPlan) -> Tags:
     keys, own = keys.take(from_numpy(rows)), None if own is None else _texts(own.take(from_numpy(rows)))
     numbers, groups = np.full(len(rows), NEW, np.int32), _NO_GROUPS
     if lookup is not None and len(rows):
-        locations = lookup(keys, own if plan.by_partition else None)
-        numbers, groups = _numbers_of(keys, own if plan.by_partition else None, locations)
+        found, places = lookup(keys, own if plan.by_partition else None)
+        if plan.by_partition and own is not None:
+            here = pc.equal(one_chunk(places["partition"]), own.take(from_numpy(found)))
+            found, places = found[to_numpy(here).astype(np.bool_)], places.filter(here)
+        named = file_names_of(places["partition"], places["file_id"]).dictionary_encode()
+        numbers[found], groups = to_numpy(named.indices), named.dictionary
     deletes = np.full(len(rows), plan.delete)
     if _DELETED in slim.column_names:
         deletes |= to_numpy(one_chunk(slim[_DELETED]).take(from_numpy(rows))).astype(np.bool_)
@@ -221,21 +225,6 @@ def _elsewhere(numbers: Numbers, keys: Any, groups: Any) -> dict[str, tuple[int,
         homes.dictionary[int(name)].as_py(): (int(count), keys[int(first)].as_py())
         for name, first, count in zip(names, firsts, counts, strict=True)
     }
-
-
-def _numbers_of(keys: Any, partitions: Any, locations: pa.Table) -> tuple[Numbers, Any]:
-    """The number of each key's file group, `NEW` where the index does not know the key; and the file groups."""
-    numbers = np.full(len(keys), NEW, np.int32)
-    if locations.num_rows == 0:
-        return numbers, _NO_GROUPS
-    entries, wanted = one_chunk(locations["key"]), keys
-    if partitions is not None:
-        entries, wanted = file_names_of(locations["partition"], entries), file_names_of(partitions, keys)
-    at = pc.index_in(wanted, value_set=entries)
-    known = valid_mask(at)
-    named = file_names_of(locations["partition"], locations["file_id"]).dictionary_encode()
-    numbers[known] = to_numpy(named.indices)[to_numpy(at)[known]]
-    return numbers, named.dictionary
 
 
 def _ordering(slim: pa.Table) -> list[Any]:

@@ -10,7 +10,7 @@ import pytest
 from table_format.codecs.avro_schema import schema_text
 from table_format.errors import RecordError, RecordIndexError, SchemaError
 from table_format.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY
-from table_format.metadata_table.record_index_entries import LOCATIONS_SCHEMA
+from table_format.metadata_table.record_index_entries import PLACES_SCHEMA
 from table_format.storage import Storage
 from table_writer.encoding.base_file import write_base_file
 from table_writer.encoding.meta_columns import add_meta_columns
@@ -24,17 +24,15 @@ FILES = file_names_of(PARTITIONS, pa.array(["f0", "f1", "f2"]))
 HOMES = {"a": ("p", "f0"), "b": ("q", "f1"), "c": ("q", "f2")}
 
 
-def lookup(keys: Any, partitions: Any) -> pa.Table:
+def lookup(keys: Any, partitions: Any) -> tuple[Any, pa.Table]:
     """An index that has `HOMES`."""
-    rows = [
-        {"key": key, "partition": place[0], "file_id": place[1], "instant_ms": 1, "position": None}
-        for key, place in HOMES.items()
-        if key in keys.to_pylist()
-    ]
+    asked = enumerate(keys.to_pylist())
+    homes = {row: HOMES[key] for row, key in asked if key in HOMES}
     if partitions is not None:
-        asked = set(zip(keys.to_pylist(), partitions.to_pylist(), strict=True))
-        rows = [row for row in rows if (row["key"], row["partition"]) in asked]
-    return pa.Table.from_pylist(rows[::-1], schema=LOCATIONS_SCHEMA)
+        homes = {row: place for row, place in homes.items() if place[0] == partitions[row].as_py()}
+    rows = list(reversed(homes))
+    places = [{"partition": homes[row][0], "file_id": homes[row][1], "instant_ms": 1} for row in rows]
+    return np.array(rows, np.int64), pa.Table.from_pylist(places, schema=PLACES_SCHEMA)
 
 
 def batch(
