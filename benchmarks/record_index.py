@@ -33,6 +33,7 @@ from table_format.keys.key_generator import key_spec_of_properties
 from table_format.metadata_table.record_index import RecordIndex
 from table_format.table.client import TableClient
 from table_writer.encoding.base_file import BaseFileOptions
+from table_writer.plan import option_registry as registry
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.plan import KeyPlan
 from table_writer.record_index.bootstrap import bootstrap_index
@@ -204,7 +205,7 @@ def _tag_once(path: Path, rows: DataFrame) -> Profile:
         moves=None,
     )
     keys = KeyPlan(key_spec_of_properties(client.config.raw), BucketHashRule.of_properties(client.config.raw), (), 0)
-    driver_rows = 200_000  # as the option's default
+    driver_rows = options.number(registry.DRIVER_ROWS) or 0
     keying = RowPlan(
         keys=keys,
         schema=keyed.SCHEMA,
@@ -232,7 +233,7 @@ def _tag_once(path: Path, rows: DataFrame) -> Profile:
         raise _Tagged(profile)
 
     try:
-        write.run(SparkExecutor(rows.sparkSession), FrameRows(rows), finish)
+        write.run(SparkExecutor(rows.sparkSession).with_options(options), FrameRows(rows), finish)
     except _Tagged as tagged:
         return tagged.profile
     raise RuntimeError("there was nothing to tag")

@@ -130,10 +130,10 @@ def _columns(df: DataFrame, plan: Any) -> tuple[ScannedColumn, ...]:
     """The columns of a DataFrame, and their columns in the files."""
     relation, projected = plan, None
     if class_name(plan) == _PROJECT:
-        relation, projected = plan.child(), list(_items(plan.projectList()))
+        relation, projected = plan.child(), list(items(plan.projectList()))
     if class_name(relation) != _LOGICAL_SCAN or relation.isStreaming():
         raise CannotScan(f"the plan has {class_name(relation)}")
-    stored = {attribute.exprId().id(): str(attribute.name()) for attribute in _items(relation.output())}
+    stored = {attribute.exprId().id(): str(attribute.name()) for attribute in items(relation.output())}
     places = list(stored) if projected is None else [_place(expression) for expression in projected]
     fields = df.schema.fields
     if len(places) != len(fields) or not stored.keys() >= set(places):
@@ -189,7 +189,7 @@ def _refuse_settings(df: DataFrame, options: Any) -> None:
 def _parts(scan: Any) -> Iterator[tuple[FileRange, ...]]:
     """The part that each task of a scan reads."""
     files = 0
-    for part in _items(scan.inputRDD().filePartitions()):
+    for part in items(scan.inputRDD().filePartitions()):
         ranges = [_range(file) for file in part.files()]
         files += len(ranges)
         if files > _MOST_FILES:
@@ -211,7 +211,7 @@ def class_name(node: Any) -> str:
     return str(node.getClass().getName())
 
 
-def _items(sequence: Any) -> Iterator[Any]:
+def items(sequence: Any) -> Iterator[Any]:
     """The items of one of Scala's sequences."""
     return (sequence.apply(index) for index in range(sequence.size()))
 
@@ -219,4 +219,4 @@ def _items(sequence: Any) -> Iterator[Any]:
 def _pairs(options: Any) -> Iterator[tuple[Any, Any]]:
     """The entries of one of Scala's maps."""
     entries = options.toSeq()
-    return ((entry._1(), entry._2()) for entry in _items(entries))  # noqa: SLF001 - a tuple's fields
+    return ((entry._1(), entry._2()) for entry in items(entries))  # noqa: SLF001 - a tuple's fields

@@ -15,8 +15,10 @@ from py4j.protocol import Py4JError
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+from pyspark.sql.types import AtomicType
 
-from spark_writer.bare_scan import CannotScan, bare_scan, class_name
+from spark_writer.bare_scan import CannotScan, bare_scan, class_name, items
 from spark_writer.blocks import restored_batches, stream, unscaled
 from spark_writer.scanned_files import ScannedRows, scanned_rows
 from spark_writer.spark_types import arrow_schema
@@ -31,7 +33,10 @@ from table_writer.plan.plan import TaskIdentity
 _EXPANSION: Final = 4
 _COLLECTED_DDL: Final = "task int, payload binary"
 _RESULTS_TOO_LARGE: Final = "spark.driver.maxResultSize"
-_ROW_BY_ROW: Final = tuple(f"org.apache.spark.sql.catalyst.plans.logical.{name}" for name in ("Project", "Filter"))
+_PROJECT: Final = "org.apache.spark.sql.catalyst.plans.logical.Project"
+_ROW_BY_ROW: Final = (_PROJECT, "org.apache.spark.sql.catalyst.plans.logical.Filter")
+_ATTRIBUTE: Final = "org.apache.spark.sql.catalyst.expressions.AttributeReference"
+_CACHED: Final = "org.apache.spark.sql.execution.columnar.InMemoryRelation"
 _OF_RDD: Final = "org.apache.spark.sql.execution.LogicalRDD"
 _SAME_PARTITIONS: Final = ("org.apache.spark.rdd.MapPartitionsRDD", "org.apache.spark.api.python.PythonRDD")
 _SENT: Final = "org.apache.spark.rdd.ParallelCollectionRDD"
@@ -86,7 +91,10 @@ class FrameRows(RowSource):
             if most > 0 and estimated_size(self.df) <= most:
                 scanned = self._scanned if direct else None
                 limit = _EXPANSION * most
-                self._collected = self._by_job(limit) if scanned is None else _read(scanned, limit)
+                if scanned is not None:
+                    self._collected = _read(scanned, limit)
+                else:
+                    self._collected = self._by_arrow() if can_be_sent(self.df) else self._by_job(limit)
             self._large = self._collected is None
         return self._collected
 
@@ -98,6 +106,23 @@ class FrameRows(RowSource):
         except CannotScan as reason:
             _LOG.debug("Spark reads the rows: %s", reason)
             return None
+
+    def _by_arrow(self) -> Shares | None:
+        """The rows as the JVM's tasks send them, without workers of Python that could count them; None if too many."""
+        df, read = self.frame(direct=False)
+        numbered: Any = df.select("*", F.spark_partition_id())
+        try:
+            with workers_errors():
+                rows: pa.Table = numbered.toArrow()
+        except PySparkException as error:
+            _raise_unless_too_large(error)
+            return None
+        shares: dict[int, list[pa.RecordBatch]] = {}
+        for batch in rows.to_batches():
+            if batch.num_rows:  # of one task
+                last = batch.num_columns - 1
+                shares.setdefault(batch.column(last)[0].as_py(), []).append(batch.select(list(range(last))))
+        return SharesInMemory([list(read(iter(shares[number]))) for number in sorted(shares)])
 
     def _by_job(self, most: int) -> Shares | None:
         """The rows, if no task has more than `most` bytes of them; else None."""
@@ -121,14 +146,19 @@ class FrameRows(RowSource):
             with workers_errors():
                 tasks = frame.mapInArrow(in_worker(run), _COLLECTED_DDL).collect()
         except PySparkException as error:
-            if _RESULTS_TOO_LARGE not in str(error):
-                raise
+            _raise_unless_too_large(error)
             return None
         if any(task["payload"] is None for task in tasks):
             return None
         tasks.sort(key=lambda task: int(task["task"]))
         # a share per Spark partition: some sort modes keep the rows of a partition together
         return SharesInMemory([list(read(pa.ipc.open_stream(task["payload"]))) for task in tasks])
+
+
+def _raise_unless_too_large(error: PySparkException) -> None:
+    """Raise an error unless it is that results exceed the session's limit."""
+    if _RESULTS_TOO_LARGE not in str(error):
+        raise error
 
 
 def _of_files(scanned: ScannedRows, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -166,6 +196,28 @@ def estimated_size(df: DataFrame) -> float:
         return min(int(str(plan.stats().sizeInBytes())), _sent_size(df, plan))
     except (PySparkException, Py4JError, AttributeError):
         return math.inf
+
+
+def can_be_sent(df: DataFrame) -> bool:
+    """Whether the JVM may send the rows by `DataFrame.toArrow`: Spark has measured them, and they nest nothing.
+
+    Rows in Spark's cache are measured, and those that the driver has sent to the JVM: `estimated_size` is at least the
+    size of them or some of them.
+    """
+    # of PySpark 4; refuses nested columns that are not nullable in a value that is
+    if not hasattr(df, "toArrow") or any(not isinstance(field.dataType, AtomicType) for field in df.schema.fields):
+        return False
+    try:
+        plan: Any = df._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - PySpark has no other way
+        while (name := class_name(plan)) in _ROW_BY_ROW:
+            if name == _PROJECT and any(class_name(column) != _ATTRIBUTE for column in items(plan.projectList())):
+                return False
+            plan = plan.child()
+        if name == _CACHED:
+            return bool(plan.cacheBuilder().isCachedColumnBuffersLoaded())
+        return _sent_size(df, plan) < math.inf
+    except (PySparkException, Py4JError, AttributeError, TypeError):
+        return False
 
 
 def _sent_size(df: Any, plan: Any) -> float:

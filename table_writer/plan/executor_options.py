@@ -9,7 +9,7 @@ from table_writer.plan.option import Kind, Option, Origin
 DRIVER_BYTES: Final = Option(
     "hoodie.catalog.write.driver.bytes",
     Kind.COUNT,
-    str(8 << 20),
+    str(32 << 20),
     "DataFrames that Spark estimates at this many bytes or fewer are written by the driver into few files; 0 for none.",
     Origin.OURS,
 )

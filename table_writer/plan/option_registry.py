@@ -310,7 +310,7 @@ FLUSH_BYTES: Final = Option(
 DRIVER_ROWS: Final = Option(
     "hoodie.catalog.record.index.driver.rows",
     Kind.COUNT,
-    "200000",
+    "1000000",
     "Batches of up to this many rows are looked up in the record index on the driver, which saves a shuffle.",
     Origin.OURS,
 )
