@@ -10,6 +10,9 @@ PACKAGES := table_format pushdown catalog table_writer spark_writer hudi_catalog
 
 .DEFAULT_GOAL := help
 
+# Tests start hundreds of processes; each would compile the packages anew where the environment forbids bytecode.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'

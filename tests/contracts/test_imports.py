@@ -1,11 +1,10 @@
 """The direction of imports (see CONTRIBUTING), counted over imports inside functions and type-checking blocks too."""
 
 import ast
+import functools
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 # From the ground up: each floor uses only those under it.
@@ -54,7 +53,17 @@ def imports(name: str, path: Path) -> Iterator[str]:
 
 
 NAMES = dict(modules())
-GRAPH = {name: set(imports(name, path)) for name, path in NAMES.items()}
+
+
+@functools.cache
+def graph() -> dict[str, set[str]]:
+    """What each module imports; parsed when a test first asks, for every process collects this file."""
+    return {name: set(imports(name, path)) for name, path in NAMES.items()}
+
+
+def edges() -> Iterator[tuple[str, str]]:
+    """(module, what it imports), in order."""
+    return ((name, target) for name, targets in graph().items() for target in sorted(targets))
 
 
 def may_import(name: str, target: str) -> bool:
@@ -67,26 +76,23 @@ def may_import(name: str, target: str) -> bool:
     return other not in FLOORS or FLOORS.index(other) <= FLOORS.index(home)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_module_imports_only_downward(name: str) -> None:
-    for target in GRAPH[name]:
-        assert may_import(name, target), f"{name} imports {target}"
+def test_a_module_imports_only_downward() -> None:
+    assert [f"{name} imports {target}" for name, target in edges() if not may_import(name, target)] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_engine_libraries_stay_at_the_edges(name: str) -> None:
-    for target in GRAPH[name]:
-        homes = ENGINE_LIBRARIES.get(target.split(".")[0])
-        assert homes is None or name.startswith(homes), f"{name} imports {target}"
+def test_engine_libraries_stay_at_the_edges() -> None:
+    homes = {(name, target): ENGINE_LIBRARIES.get(target.split(".")[0]) for name, target in edges()}
+    strays = [edge for edge, allowed in homes.items() if allowed is not None and not edge[0].startswith(allowed)]
+    assert [f"{name} imports {target}" for name, target in strays] == []
 
 
 def test_no_import_cycle() -> None:
-    edges = {name: {t for t in targets if t in NAMES and t != name} for name, targets in GRAPH.items()}
+    used = {name: {t for t in targets if t in NAMES and t != name} for name, targets in graph().items()}
     # A package's re-exports are not what a module of it depends on.
-    edges = {name: {t for t in targets if not name.startswith(f"{t}.")} for name, targets in edges.items()}
+    used = {name: {t for t in targets if not name.startswith(f"{t}.")} for name, targets in used.items()}
     done: set[str] = set()
-    for start in edges:
-        stack: list[tuple[str, Iterator[str]]] = [(start, iter(edges[start]))]
+    for start in used:
+        stack: list[tuple[str, Iterator[str]]] = [(start, iter(used[start]))]
         path = [start]
         while stack:
             _, targets = stack[-1]
@@ -96,7 +102,7 @@ def test_no_import_cycle() -> None:
                 path.pop()
                 continue
             assert step not in path, f"cycle: {' → '.join([*path[path.index(step) :], step])}"
-            stack.append((step, iter(edges[step])))
+            stack.append((step, iter(used[step])))
             path.append(step)
 
 
@@ -107,15 +113,14 @@ def is_for_type_checkers(node: ast.stmt) -> bool:
     return not node.orelse and all(isinstance(each, ast.ImportFrom) for each in node.body)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_package_files_hold_no_logic(name: str) -> None:
-    path = NAMES[name]
-    if path.name == "__init__.py":
-        kinds = (ast.Import, ast.ImportFrom, ast.Expr, ast.Assign, ast.AnnAssign)
-        body = [node for node in ast.parse(path.read_text()).body if not is_for_type_checkers(node)]
-        assert all(isinstance(node, kinds) for node in body)
+def test_package_files_hold_no_logic() -> None:
+    kinds = (ast.Import, ast.ImportFrom, ast.Expr, ast.Assign, ast.AnnAssign)
+    for name, path in NAMES.items():
+        if path.name == "__init__.py":
+            body = [node for node in ast.parse(path.read_text()).body if not is_for_type_checkers(node)]
+            assert all(isinstance(node, kinds) for node in body), name
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_file_stays_readable(name: str) -> None:
-    assert len(NAMES[name].read_text().splitlines()) <= 500
+def test_a_file_stays_readable() -> None:
+    lengths = {name: len(path.read_text().splitlines()) for name, path in NAMES.items()}
+    assert {name: length for name, length in lengths.items() if length > 500} == {}

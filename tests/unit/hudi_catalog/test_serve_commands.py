@@ -138,6 +138,7 @@ def test_tls_and_the_certificates_of_clients(warehouse: Path, tmp_path: Path) ->
                 Scan(serving.port, stranger)
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_the_waiting(warehouse: Path, start: Callable[..., Command]) -> None:
     serving = start("serve", "trino", str(warehouse), "--port", "0", "--http-port", "0")
     scan = Scan(serving.port)
@@ -151,6 +152,7 @@ def test_a_second_signal_ends_the_waiting(warehouse: Path, start: Callable[..., 
     scan.client.close()
 
 
+@pytest.mark.slow
 def test_a_gateway_without_trino_says_so_and_stops(tmp_path: Path, start: Callable[..., Command]) -> None:
     gateway = start("gateway", "http://127.0.0.1:9", "--metastore", str(tmp_path), "--port", "0", "--http-port", "0")
     status, text = gateway.get("/ready")
@@ -220,6 +222,7 @@ def test_wrong_usage_is_one_clear_error(warehouse: Path, arguments: tuple[str, .
         CliRunner().invoke(app, given, catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_a_taken_port_is_told_in_one_line(warehouse: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -141,6 +141,7 @@ def test_rows_of_a_scan(table: hudi_catalog.Table, tmp_path: Path) -> None:
     assert content(table) == [row(1), row(2)]
 
 
+@pytest.mark.slow
 def test_a_generator_of_more_than_the_memory_limit(tmp_path: Path) -> None:
     limit = 16 << 20
     text = "x" * 4000
@@ -289,6 +290,7 @@ def test_what_is_wrong_is_said(table: hudi_catalog.Table, tmp_path: Path) -> Non
     assert content(table) == [row(1)]
 
 
+@pytest.mark.slow
 def test_two_processes_at_once(table: hudi_catalog.Table) -> None:
     uri = table.client.storage.uri
     code = (
@@ -348,6 +350,7 @@ def test_threads_of_one_process(table: hudi_catalog.Table) -> None:
     assert table.refresh().scan().count() == 20
 
 
+@pytest.mark.slow
 def test_a_writer_that_was_killed(table: hudi_catalog.Table) -> None:
     table.upsert(rows(row(1)))
     code = (

@@ -237,6 +237,7 @@ def test_unknown_dialects_are_refused():
         parse_sql("a = 1", "klingon")
 
 
+@pytest.mark.slow
 def test_parentheses_and_nots_of_any_depth():
     nested = "(" * 5000 + "a = 1" + ")" * 5000
     assert parse_sql(nested) == Predicate(Op.EQ, "a", (1,))

@@ -176,6 +176,7 @@ def test_the_gateway_names_open_metastores_too(tmp_path: Path, files: TlsFiles) 
     assert warnings(ServingGateway(settings)) == []
 
 
+@pytest.mark.slow
 def test_the_command_says_it_on_the_terminal(tmp_path: Path, start: Callable[..., Command]) -> None:
     serving = start("serve", "trino", str(tmp_path), "--host", ALL, "--port", "0", "--http-port", "0")
     (line,) = [line for line in serving.said if "open door" in line]

@@ -342,6 +342,7 @@ def test_a_state_may_be_kept_for_a_while(tables: WarehouseTables, trips: LocalTa
     assert tables.newest("db.trips")[1].instant != began.instant
 
 
+@pytest.mark.slow
 def test_readers_beside_a_writer_see_committed_states_only(tables: WarehouseTables, trips: LocalTable) -> None:
     stop = threading.Event()
     seen: dict[str, set[tuple[str, ...]]] = {}

@@ -231,6 +231,7 @@ def test_no_function_is_called_for_each_of_a_hundred_thousand_files():
     assert evaluate(numbers, statistics, count).can_true.sum() == count
 
 
+@pytest.mark.slow
 def test_deep_trees_need_little_memory_and_work():
     schema = pa.schema({"a": pa.int64()})
     tree = col("a") > 0

@@ -116,6 +116,7 @@ def rows_dropped(join, chosen, connection):
 
 
 @pytest.mark.parametrize("join", JOINS)
+@pytest.mark.slow
 def test_scans_with_the_filters_give_the_same_result(join):
     chosen = random.Random(join)
     with duckdb.connect() as connection:

@@ -57,6 +57,7 @@ def spills(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_rows_beyond_the_limit_wait_in_files_and_memory_stays_near_it(tmp_path: Path, spills: Path) -> None:
     pool = pa.proxy_memory_pool(pa.default_memory_pool())
     before = pa.default_memory_pool()
@@ -172,6 +173,7 @@ def test_an_error_whose_fields_do_not_pickle_keeps_its_message() -> None:
     assert "a row" in str(again)
 
 
+@pytest.mark.slow
 def test_processes_write_the_same(tmp_path: Path) -> None:
     writer = table(tmp_path, LocalExecutor(1, processes=2))
     assert writer.upsert(part(0)).rows_inserted == ROWS
