@@ -77,6 +77,23 @@ class Archive:
             except (KeyError, TypeError, AttributeError) as error:
                 raise CorruptFileError(entry.path, 0, f"an archived clean of an unknown shape: {error!r}") from error
 
+    def newest_extra(self, key: str) -> tuple[str, str] | None:
+        """Time of the newest archived write that has a key in its extra metadata, and the value (layout 1).
+
+        It reads the whole archive on first use.
+
+        Raises:
+            CorruptFileError: a file of the archive is damaged.
+        """
+        if self._part is not archive_log:
+            return None
+
+        def read(path: str) -> tuple[tuple[str, str], ...]:
+            values = tuple(archive_log.read_extra(self._storage, path, key))
+            return (max(values),) if values else ()
+
+        return max(self._of_all_files(f"extra {key}", read), default=None)
+
     def files(self) -> list[tuple[Instant, Content]]:
         """Files of archived instants, each with a function that gives its content; not cached.
 

@@ -144,10 +144,53 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
+def read_extra(storage: Storage, path: str, key: str) -> Iterator[tuple[str, str]]:
+    """Time of each completed write of a file that has a key in its extra metadata, and the value.
+
+    Only entries that hold the key are decoded. Raises as `read_instants` does.
+    """
+    sought = key.encode()
+    for block in read_blocks(storage, path):
+        content, schema = bytes(block.content), block.schema_json or ""
+        if sought not in content:
+            continue
+        try:
+            for record in split_records(content):
+                if sought not in record:
+                    continue
+                entry: Any = fastavro.schemaless_reader(io.BytesIO(record), _writer_schema(schema))
+                for member in ("hoodieCommitMetadata", "hoodieReplaceCommitMetadata"):
+                    value = ((entry.get(member) or {}).get("extraMetadata") or {}).get(key)
+                    if value is not None and entry["actionState"] == _COMPLETED:
+                        yield entry["commitTime"], value
+        except Exception as error:  # fastavro raises many kinds on damaged bytes
+            raise CorruptFileError(
+                path, block.content_offset, f"damaged entries of an archived timeline: {error!r}; restore the file"
+            ) from error
+
+
 def read_states(storage: Storage, path: str) -> Iterator[tuple[str, str, str]]:
     """Time, action and state of each entry of a file; raises as `read_instants` does."""
     for entry in _all_entries(storage, path, _TIMES):
         yield entry["commitTime"], entry["actionType"], entry["actionState"]
+
+
+def last_state(block: LogBlock) -> tuple[str, str] | None:
+    """Time and action of the last entry of a block; None without one.
+
+    Raises:
+        CorruptFileError: the block is damaged.
+    """
+    last = None
+    try:
+        for record in split_records(bytes(block.content)):
+            last = record
+        entry = None if last is None else _decoded(last, block.schema_json or "", _TIMES)
+    except Exception as error:  # fastavro raises many kinds on damaged bytes
+        raise CorruptFileError(
+            block.path, block.content_offset, f"damaged entries of an archived timeline: {error!r}; restore the file"
+        ) from error
+    return None if entry is None else (entry["commitTime"], entry["actionType"])
 
 
 def read_blocks(storage: Storage, path: str) -> Iterator[LogBlock]:

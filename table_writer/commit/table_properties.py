@@ -115,7 +115,11 @@ def settle_properties(client: TableClient, timeline: Timeline, adopt: Adopt | No
 
 
 def _newest(config: TableConfig, timeline: Timeline) -> tuple[dict[str, str], str]:
-    """Properties of the newest commit with a record, and its path; empty for a table of Apache's."""
+    """Properties of the newest commit with a record, and where it is; empty for a table of Apache's.
+
+    The archive is read only where the table lacks properties and no active commit has them: every write of ours leaves
+    a commit that does.
+    """
     complete = config.index_type is not None and config.recorded_merge_mode is not None
     for number, write in enumerate(reversed(timeline.writes)):
         if complete and number:
@@ -123,7 +127,11 @@ def _newest(config: TableConfig, timeline: Timeline) -> tuple[dict[str, str], st
         text = timeline.extra_metadata(write).get(KEY)
         if text is not None:
             return _parsed(text, timeline.path(write)), timeline.path(write)
-    return {}, ""
+    archived = None if complete else timeline.archive.newest_extra(KEY)
+    if archived is None:
+        return {}, ""
+    place = f"{timeline.history_folder}, the archived commit {archived[0]}"
+    return _parsed(archived[1], place), place
 
 
 def _parsed(text: str, path: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from table_format.config.properties import format_properties, parse_properties
 from table_format.config.table_config import CHECKSUM, TableConfig
 from table_format.errors import CorruptFileError, OptionError, UnsupportedTableError
 from table_writer.commit import transaction
+from tests.support.archived_tables import SHORT
 from tests.support.local_writes import LocalTable
 from tests.support.reading import user_rows
 
@@ -96,6 +97,38 @@ def test_they_come_back_after_writes_that_do_not_tell(tmp_path: Path) -> None:
     local.write("upsert", rows(range(3), 4))
     assert local.client.config.bucket_count == 3
     assert [stamps(local)[f"k{n}"] for n in range(4)] == [6, 6, 6, 5]
+
+
+def archived_table(path: Path, options: dict[str, str]) -> LocalTable:
+    """A table whose commits with a record are all archived; the active ones have none, like Apache's."""
+    local = table(path, options)
+    for number in range(5):
+        local.write("upsert", rows(range(3), 6 + number), SHORT)
+    timeline = local.client.timeline()
+    assert timeline.archive.writes
+    for write in timeline.writes:
+        file = Path(local.client.storage.uri, ".hoodie", write.file_name)
+        commit = json.loads(file.read_text())
+        del commit["extraMetadata"]["hoodie.catalog.table.properties"]
+        file.write_text(json.dumps(commit))
+    return local
+
+
+@pytest.mark.parametrize("options", [OPTIONS, INDEX], ids=["buckets", "record index"])
+def test_they_come_back_from_the_archive(tmp_path: Path, options: dict[str, str]) -> None:
+    local = archived_table(tmp_path, options)
+    before = dict(local.client.reload().raw)
+    change(local)
+    local.write("upsert", rows(range(3), 4))
+    assert {key: local.client.reload().raw.get(key) for key in ERASED} == {key: before.get(key) for key in ERASED}
+    assert [stamps(local)[f"k{n}"] for n in range(4)] == [10, 10, 10, 5]
+
+
+def test_another_layout_than_that_of_archived_files_is_refused(tmp_path: Path) -> None:
+    local = archived_table(tmp_path, OPTIONS)
+    change(local, **{COUNT: "4"})
+    with pytest.raises(UnsupportedTableError, match=r"by \.hoodie/archived, the archived commit \d+ the table's files"):
+        local.write("upsert", rows(range(3), 4))
 
 
 def test_a_table_that_nobody_wrote_to_must_be_told(tmp_path: Path) -> None:
