@@ -127,10 +127,11 @@ class _ArchivedTimeline:
         Returns:
             How many timeline files go.
         """
-        archived = newest_states(self.storage, self.history)
+        timeline_files = self._files()
+        archived = newest_states(self.storage, self.history, {_key(instant) for instant, _ in timeline_files})
         done = {(time, action) for time, action, state in archived if state == State.COMPLETED.name}
         wanted = {(instant.time, instant.comparable_action) for instant in instants}
-        files = [(instant, entry) for instant, entry in self._files() if _key(instant) in wanted | done]
+        files = [(instant, entry) for instant, entry in timeline_files if _key(instant) in wanted | done]
         if dry_run:
             return len(files)
         entries = [self._entry(*file) for file in files if _key(file[0]) not in done]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from struct import Struct
 from struct import error as struct_error
 from typing import Final
@@ -14,7 +14,7 @@ from table_format.codecs.avro_file import read_avro_record, write_avro_file
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.log.blocks import BlockType, HeaderKey, LogBlock
 from table_format.storage import FileEntry, Storage
-from table_format.timeline.archive_log import PREFIX, archive_files, read_blocks, read_states, split_records
+from table_format.timeline.archive_log import PREFIX, archive_files, last_state, read_blocks, read_states, split_records
 from table_writer.archive.entry_schema import ENTRY_JSON
 from table_writer.encoding.log_blocks import write_log_block
 from table_writer.timeline.options import ArchiveOptions
@@ -51,16 +51,25 @@ def write_archive_file(storage: Storage, folder: str, entries: Sequence[bytes]) 
     return path
 
 
-def newest_states(storage: Storage, folder: str) -> set[tuple[str, str, str]]:
+def newest_states(storage: Storage, folder: str, active: Collection[tuple[str, str]]) -> set[tuple[str, str, str]]:
     """Time, action and state of the entries in the newest file: where an interrupted run has put its instants.
 
-    A file that is damaged, such as one that its writer did not finish, counts as empty.
+    Empty if that run deleted the last of them from the timeline, as it then did with all: so a large file, into which
+    others were joined, need not be decoded. A file that is damaged, such as one that its writer did not finish, counts
+    as empty, too.
+
+    Args:
+        storage: of the table.
+        folder: of the archive.
+        active: time and action of the instants that are still on the timeline.
     """
     files = sorted(archive_files(storage, folder), key=_number)
     if not files:
         return set()
     try:
-        return set(read_states(storage, files[-1].path))
+        blocks = list(read_blocks(storage, files[-1].path))
+        last = last_state(blocks[-1]) if blocks else None
+        return set(read_states(storage, files[-1].path)) if last in active else set()
     except (CorruptFileError, MissingFileError):
         return set()
 
@@ -86,8 +95,16 @@ def join_small_files(storage: Storage, folder: str, options: ArchiveOptions) -> 
         content = _joined(storage, [file.path for file in files])
         storage.create(f"{folder}/{_PLAN}", write_avro_file(_PLAN_SCHEMA, [plan]))
         storage.create(target, content)
-        joined += _finish(storage, folder)
+        joined += _delete_joined(storage, folder, [file.path for file in files])
     return joined
+
+
+def _delete_joined(storage: Storage, folder: str, paths: Sequence[str]) -> int:
+    """Delete files that were joined, and then the plan."""
+    for path in paths:
+        storage.delete(path)
+    storage.delete(f"{folder}/{_PLAN}")
+    return len(paths)
 
 
 def _finish(storage: Storage, folder: str) -> int:

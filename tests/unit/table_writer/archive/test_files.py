@@ -34,7 +34,9 @@ def names(storage):
 def test_each_file_has_the_next_number(storage):
     write(storage, 11)
     assert names(storage) == sorted(f".commits_.archive.{number}_1-0-1" for number in range(1, 12))
-    assert newest_states(storage, FOLDER) == {(f"{10:017d}", "commit", "COMPLETED")}
+    active = {(f"{10:017d}", "commit")}
+    assert newest_states(storage, FOLDER, active) == {(f"{10:017d}", "commit", "COMPLETED")}
+    assert newest_states(storage, FOLDER, {(f"{11:017d}", "commit")}) == set()
 
 
 def test_small_files_are_joined(storage):
