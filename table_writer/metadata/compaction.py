@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from table_format.codecs.avro_file import write_avro_file
 from table_format.config.option_values import whole_number
 from table_format.errors import AlreadyExistsError
 from table_format.instant import Action
+from table_format.log.blocks import read_log_blocks
 from table_format.metadata_table import column_stats, layout
 from table_format.metadata_table.keys import ALL_PARTITIONS_KEY, NON_PARTITIONED_ID, partition_of_identifier
 from table_format.metadata_table.reader import read_listing
@@ -26,6 +27,7 @@ from table_format.metadata_table.sources import PartitionSources, ShardSources, 
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
+from table_writer.encoding.log_blocks import write_empty_block
 from table_writer.encoding.merged_hfile import BlockwiseHFile
 from table_writer.encoding.metadata_records import (
     NO_FILES,
@@ -119,18 +121,64 @@ def _execute(
                 if base.instant == time:
                     storage.delete(base.path)
     instants.start(storage, time, Action.COMPACTION, plan=_plan(storage, partitions, valid))
+    emptied: dict[str, set[str]] = {partition: set() for partition in partitions}
     written = [
         stat
         for partition in partitions
         for stat in (
-            compact_record_index(storage, time, valid, options, mapper, stale=_stale(data, options))
+            compact_record_index(
+                storage, time, valid, options, mapper, stale=_stale(data, options), emptied=emptied[partition]
+            )
             if partition == layout.RECORD_INDEX
-            else _compact_partition(storage, partition, time, valid)
+            else _compact_partition(storage, partition, time, valid, emptied[partition])
         )
     ]
     content = instants.commit_content(written, "COMPACT", compacted=True)
     with contextlib.suppress(AlreadyExistsError):
         instants.complete(storage, time, Action.COMPACTION, content)
+    if not any(pending.action != Action.SAVEPOINT and pending.time <= time for pending in data.pending):
+        _empty_groups(storage, emptied, valid, instants.last_compaction(metadata))
+
+
+def _empty_groups(storage: Storage, emptied: Mapping[str, Collection[str]], valid: ValidInstants, before: str) -> None:
+    """Make file groups anew whose records are all deleted, if a compaction before has left them so.
+
+    A file group without records gets no base file by a compaction, so that its log blocks would keep their instants
+    from being archived for as long as it is empty, and its log files would become more and more. What goes was
+    superseded by the compaction before, like the file slices that cleaning deletes.
+
+    Args:
+        storage: of the data table.
+        emptied: ids of the file groups without records, by partition.
+        valid: instants whose blocks are valid.
+        before: time of the last compaction but this one.
+    """
+    for partition, ids in emptied.items():
+        for group in layout.list_file_groups(storage, partition) if ids else ():
+            if group.file_id not in ids:
+                continue
+            logs = valid.latest_log_files(group, valid.latest_base_file(group))
+            blocks = [block for log in logs for block in read_log_blocks(storage.read(log.path), log.path)]
+            times = [block.instant for block in blocks if block.instant is not None]
+            if any(time < before and not layout.builds_partition(time) for time in times):
+                _make_anew(storage, partition, group)
+
+
+def _make_anew(storage: Storage, partition: str, group: layout.FileGroup) -> None:
+    """Leave nothing of a file group but an empty log, as at its creation.
+
+    The slices go from the oldest on, the base file of each before its logs, so that what is left at any moment has no
+    records either: logs that delete records stay longer than those that insert them.
+    """
+    time = f"{layout.EMPTY_TABLE_INSTANT}010"
+    first = layout.log_file_path(partition, group.file_id, time, 1)
+    if not storage.exists(first):
+        storage.create(first, write_empty_block(time))
+    files = [(base.instant, 0, number, base.path) for number, base in enumerate(group.base_files)]
+    files += [(log.base_instant, 1, number, log.path) for number, log in enumerate(group.log_files)]
+    for *_, path in sorted(files):
+        if path != first:
+            storage.delete(path)
 
 
 def _stale(data: Timeline, options: Mapping[str, str]) -> str:
@@ -147,8 +195,10 @@ def _stale(data: Timeline, options: Mapping[str, str]) -> str:
     return data.writes[-min(left, len(data.writes))].time if data.writes else ""
 
 
-def _compact_partition(storage: Storage, partition: str, time: str, valid: ValidInstants) -> list[WriteStat]:
-    """Compact the file groups of a partition that have log blocks."""
+def _compact_partition(
+    storage: Storage, partition: str, time: str, valid: ValidInstants, emptied: set[str]
+) -> list[WriteStat]:
+    """Compact the file groups of a partition that have log blocks; `emptied` takes those without records left."""
     sources = PartitionSources(storage, partition, valid, before=time)
     merge = _listing_records if partition == layout.FILES else _statistics_records
     written = []
@@ -158,6 +208,7 @@ def _compact_partition(storage: Storage, partition: str, time: str, valid: Valid
         made = _merged(storage, file_slice.base, opened, merge)
         # A file group without records gets no base file: Hudi's readers fail on an empty one.
         if made is None:
+            emptied.add(file_slice.file_id)
             continue
         data, count = made
         path = layout.base_file_path(partition, file_slice.file_id, time)

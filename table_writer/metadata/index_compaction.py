@@ -72,7 +72,7 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class _Compacted:
-    """A new base file, and how many log blocks it merged."""
+    """A new base file, and how many log blocks it merged; without path where no entries were left."""
 
     path: str
     size: int
@@ -88,6 +88,7 @@ def compact_record_index(
     mapper: Mapper = in_threads,
     *,
     stale: str = "",
+    emptied: set[str] | None = None,
 ) -> list[WriteStat]:
     """Compact the file groups whose logs are large enough. Callers hold the table's lock and have begun the compaction.
 
@@ -99,6 +100,7 @@ def compact_record_index(
         mapper: runs the compaction of large indexes, one file group a task.
         stale: file groups with log blocks of instants before this one are compacted in any case: such blocks keep
             the instants since then from being archived.
+        emptied: takes the ids of file groups that were merged and have no entries left; they get no base file.
 
     Returns:
         The write stats of the new base files.
@@ -117,6 +119,10 @@ def compact_record_index(
     stats = []
     for group, target, compacted in zip(groups, targets, made, strict=True):
         if compacted is None:
+            continue
+        if not compacted.path:
+            if emptied is not None:
+                emptied.add(group.file_id)
             continue
         if compacted.path != target:
             storage.move(compacted.path, target)
@@ -153,7 +159,7 @@ def _compact_group(task: _Task) -> _Compacted | None:
         return None
     keys, values = merged_entries(opened.everything()[0])
     if not len(keys):
-        return None  # Hudi's readers fail on an empty base file
+        return _Compacted("", 0, 0, len(file_slice.blocks))  # Hudi's readers fail on an empty base file
     data = task.options.base_file(keys, values)
     path = task.target or f"{scratch_folder(task.time)}/{task.group.file_id}-{uuid.uuid4().hex}"
     task.storage.create(path, data)
