@@ -48,7 +48,7 @@ KINDS = {
         "hoodie.metadata.record.index.max.filegroup.count": "2",
     },
 }
-BUCKETS = {"hoodie.bucket.index.num.buckets": "2"}
+VERSIONS = ("0.15.0", "1.0.2", "1.2.0")
 Model = dict[str, tuple[str, int]]
 
 
@@ -71,8 +71,6 @@ class Life:
             buckets=2 if kind == "bucket" else None,
             options=self.options,
         )
-        # 0.15.0 leaves it out of the table's properties, and archives the commits that would put it back
-        self.options |= {} if kind == "record_index" else BUCKETS
 
     def batch(self) -> pa.Table:
         """Some records that are there, and a new one."""
@@ -168,6 +166,52 @@ def test_archives_in_turns(apache: ApacheHudi, life: Life) -> None:
     for row in apache.validate_files(life.path):
         assert row["is_present_in_fs"], row
         assert row["is_present_in_metadata"], row
+
+
+@pytest.mark.slow
+def test_three_releases_in_turns(release: Callable[[str], ApacheHudi], life: Life) -> None:
+    """One table, which each release reads and goes on with, archiving by its own rules; and so do we."""
+    for version in VERSIONS:
+        life.by_us(9)
+        life.check()
+        before = set(life.client.timeline().archive.writes)
+        assert before
+        for reader in VERSIONS:
+            assert rows_of(release(reader).read(life.path)) == life.wanted
+        life.by(release(version), 9, {})
+        life.check()
+        assert rows_of(release(version).read(life.path)) == life.wanted
+    life.by_us(12)
+    life.check()
+    assert set(life.client.timeline().archive.writes) > before
+
+
+def test_an_index_whose_keys_were_all_deleted(apache: ApacheHudi, tmp_path: Path) -> None:
+    """Its file groups are made anew, or archiving would end; Apache goes on with them."""
+    life = Life(tmp_path / "it", "record_index")
+    life.options |= {"hoodie.metadata.compact.max.delta.commits": "1"}
+    first = life.batch()
+    open_table(life.path, options=life.options).upsert(first)
+    life._note()
+    open_table(life.path, options=life.options).delete("v >= 0")
+    life._note()
+    for number in range(5):
+        table = open_table(life.path, options=life.options)
+        table.upsert(pa.Table.from_pylist([{"id": "only", "p": "a", "v": number}], SCHEMA))
+        life._note()
+    life.model = {"only": ("a", 4)}
+    groups = layout.list_file_groups(life.client.storage, layout.RECORD_INDEX)
+    assert sorted(len(group.base_files) > 0 for group in groups) == [False, True]
+    life.check()
+    assert life.client.timeline().archive.writes
+    assert rows_of(apache.read(life.path)) == life.wanted
+    life.by(apache, 1, {})
+    life.check()
+    assert rows_of(apache.read(life.path)) == life.wanted
+    life.by_us(4)
+    life.by(apache, 3, {})
+    life.check()
+    assert rows_of(apache.read(life.path)) == life.wanted
 
 
 def test_an_upgrade_takes_our_archive_along(release: Callable[[str], ApacheHudi], life: Life) -> None:

@@ -22,6 +22,7 @@ from table_format.errors import HudiError, NoSpaceError
 from table_format.instant import Instant, State
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_format.timeline.whole import with_archive
 from table_writer import write_job
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.record_index.bootstrap import bootstrap_index
@@ -39,6 +40,9 @@ OPTIONS = {
     "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
     "hoodie.metadata.compact.max.delta.commits": "4",
     "hoodie.catalog.write.retries": "8",
+    # more than a round writes: when their files changed is noted after each round
+    "hoodie.keep.min.commits": "13",
+    "hoodie.keep.max.commits": "14",
 }
 KINDS = (
     {"hoodie.bucket.index.num.buckets": "1"},
@@ -194,6 +198,7 @@ class Soak:
     kinds: Counter[str] = field(default_factory=Counter)
     _rounds: int = 0
     _value: int = 0
+    _moments: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.options = OPTIONS | self.dice.choice(KINDS)
@@ -251,7 +256,7 @@ class Soak:
     def check(self) -> None:
         """Compare the table with a dictionary of what the writers say."""
         client = TableClient.open(Storage(str(self.place)))
-        timeline = client.timeline()
+        timeline = with_archive(client.timeline())
         published = {instant.time: instant for instant in timeline.writes}
         applied: list[tuple[Instant, str, Rows]] = []
         claimed: set[str] = set()
@@ -265,7 +270,8 @@ class Soak:
                 applied += [(published[time], write.operation, write.rows) for time in done]
         assert claimed == published.keys(), f"nobody wrote {published.keys() - claimed}"
         folder = self.place / timeline.folder
-        moments = {name: os.stat(folder / name).st_mtime_ns for name in os.listdir(folder)}
+        moments = self._moments
+        moments |= {name: os.stat(folder / name).st_mtime_ns for name in os.listdir(folder)}
         applied.sort(key=lambda one: (moments[one[0].file_name], one[0].time))
         state: dict[str, tuple[int, int]] = {}
         for instant, operation, rows in applied:
@@ -289,7 +295,9 @@ class Soak:
             for entry in client.storage.list(folder, recursive=True)
         ]
         assert remains == []
-        counted = {stat.path for i in client.timeline().writes for stat in client.timeline().commit_metadata(i).stats()}
+        whole = with_archive(client.timeline())
+        self.kinds["archived"] = len(whole.writes) - len(client.timeline().writes)
+        counted = {stat.path for write in whole.writes for stat in whole.commit_metadata(write).stats()}
         data = {entry.path for entry in client.storage.list("", recursive=True) if entry.path.endswith(".parquet")}
         assert data <= counted
         for path in self.place.with_suffix(".log").iterdir():
