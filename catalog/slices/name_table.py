@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from table_format.codecs.arrow_numpy import Bytes, Positions, from_numpy, spans_of, to_numpy, valid_mask
+from table_format.threads import in_threads
 
 _FEW = 4_096
 _WORD = 8
@@ -110,13 +111,16 @@ def _marks(data: Bytes, starts: Positions, lengths: Positions) -> NDArray[np.uin
     """A hash of each name: of its file id and of its end, which has the instant."""
     words = _words(data)
     marks = np.empty(len(starts), np.uint64)
-    for begin in range(0, len(starts), _AT_ONCE):
+
+    def piece(begin: int) -> None:
         first, size = starts[begin : begin + _AT_ONCE], lengths[begin : begin + _AT_ONCE]
         mark = size.astype(np.uint64)
         for at in (*((first + place) for place in _PLACES), *(first + size - back for back in (32, 24, 16))):
             mark = (mark ^ words[at]) * _MIXER
             mark ^= mark >> _HALF
         marks[begin : begin + _AT_ONCE] = mark
+
+    in_threads(piece, range(0, len(starts), _AT_ONCE))
     return marks
 
 

@@ -190,5 +190,7 @@ def _entries_of(base_files: NameTable, entries: pa.Table, count: int) -> Rows:
 
 
 def _statistics_at(entries: pa.Table, at: Any) -> ColumnStatistics:
-    lower, upper, null_counts, row_counts = (one_chunk(entries.column(name)).take(at) for name in _STATISTICS)
+    lower, upper, null_counts, row_counts = in_threads(
+        lambda name: one_chunk(entries.column(name)).take(at), _STATISTICS
+    )
     return ColumnStatistics(lower, upper, null_counts, row_counts, all_null_is_certain=True)

@@ -7,12 +7,14 @@ than to plan a scan.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from table_format.threads import in_threads
 
 Column: TypeAlias = Any
 """An Arrow array; the stubs' array types are generic, and functions rarely return their parameter."""
@@ -81,12 +83,17 @@ def one_chunk(column: Any) -> Any:
     return merged
 
 
+def combined(table: pa.Table) -> pa.Table:
+    """A table with each column in one chunk, several columns at a time."""
+    columns = in_threads(one_chunk, table.columns)
+    return pa.table(columns, schema=table.schema)
+
+
 DISORDERED_BYTE = 0xEE
 """First byte in UTF-8 of characters from U+E000 on (or a greater one). Java, which compares strings by
 UTF-16 units, sorts those beyond U+FFFF first, and UTF-8 last. Strings without such bytes sort the same in both."""
 
 _INT32_MAX = 2**31 - 1
-_MANY, _FEW_LENGTHS, _LONGEST = 1 << 16, 24, 1 << 12
 Bytes = NDArray[np.uint8]
 Positions = NDArray[np.int64]
 
@@ -112,10 +119,6 @@ def binary_array(buffer: Bytes, starts: Positions, lengths: Positions, valid: Ma
         return empty
     if starts.min() < 0 or lengths.min() < 0 or (starts + lengths).max() > len(buffer):
         raise IndexError("a span leaves its buffer")
-    if count >= _MANY and valid is None:
-        copied = _by_length(buffer, starts, lengths)
-        if copied is not None:
-            return copied
     if valid is not None:
         lengths = np.where(valid, lengths, 0)
         # An empty span after the previous end keeps the offsets below in order.
@@ -132,33 +135,6 @@ def binary_array(buffer: Bytes, starts: Positions, lengths: Positions, valid: Ma
     chosen = np.arange(0, 2 * count, 2, dtype=np.int64)
     taken: pa.BinaryArray = interleaved.take(from_numpy(chosen, valid)).cast(pa.binary())
     return taken
-
-
-def _by_length(buffer: Bytes, starts: Positions, lengths: Positions) -> pa.BinaryArray | None:
-    """As `binary_array`, all spans of one length at a time; None if there are many lengths.
-
-    numpy's large arrays lie in large pages of memory, which the system hands out in a tenth of the time.
-    """
-    longest = int(lengths.max())
-    counts = np.bincount(lengths) if longest <= _LONGEST else np.empty(0, np.int64)
-    sizes = np.flatnonzero(counts)
-    offsets = np.zeros(len(starts) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    total = int(offsets[-1])
-    if not sizes.size or sizes.size > _FEW_LENGTHS or total > _INT32_MAX:
-        return None
-    data = np.empty(total, np.uint8)
-    for size in sizes.tolist():
-        if not size:
-            continue
-        windows = np.ndarray((len(buffer) - size + 1,), f"V{size}", cast("Any", buffer), strides=(1,))
-        if counts[size] == len(starts):
-            data.view(f"V{size}")[:] = windows[starts]
-            break
-        places = np.ndarray((total - size + 1,), f"V{size}", cast("Any", data), strides=(1,))
-        rows = np.flatnonzero(lengths == size)
-        places[offsets[rows]] = windows[starts[rows]]
-    return _from_buffers(pa.binary(), len(starts), offsets.astype(np.int32), data)
 
 
 def _from_buffers(kind: Any, count: int, offsets: Any, data: Any, validity: Any = None) -> pa.BinaryArray:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from table_format.codecs.arrow_numpy import (
     Column,
     binaries,
-    binary_array,
+    combined,
     from_numpy,
     one_chunk,
     schema_of,
@@ -352,7 +352,7 @@ def read_listing(shards: Sequence[Sequence[SourceRecords]]) -> pa.Table:
         Columns `partition` (the record's key), `file_name`, `size`; deleted entries are left out.
     """
     settled, disputed = split_settled(shards)
-    tables = [FILES_SCHEMA.empty_table(), *(_live(_decode_files(piece)) for piece in settled)]
+    tables = [_live(_decode_files(piece)) for piece in settled]
     for first, *later in filter(None, disputed):
         older, *newer = _versions_of_files([first, *later])  # within one file, names are unique
         rows = pa.concat_tables(newer or [_LISTED.empty_table()])
@@ -361,7 +361,8 @@ def read_listing(shards: Sequence[Sequence[SourceRecords]]) -> pa.Table:
             _live(older.filter(pc.invert(again))),
             _merged_files(pa.concat_tables([older.filter(again), rows])),
         ]
-    return pa.concat_tables(tables)
+    filled = [table for table in tables if table.num_rows]
+    return combined(pa.concat_tables(filled)) if filled else FILES_SCHEMA.empty_table()
 
 
 def _live(rows: pa.Table) -> pa.Table:
@@ -402,33 +403,22 @@ def _decode_files(piece: SourceRecords) -> pa.Table:
     """Map entries of one source; none of a delete block."""
     if piece.schema is None:
         return _LISTED.empty_table()
-    entries = piece.entries
-    parts = entries.parts()
-    maps = in_threads(functools.partial(_decode_maps, piece.schema, piece.name), parts)
-    before = np.cumsum([0, *map(len, parts[:-1])])
-    records, starts, lengths = (
-        np.concatenate(columns)
-        for columns in (
-            [part.records + count for part, count in zip(maps, before.tolist(), strict=True)],
-            [part.key_starts for part in maps],
-            [part.key_lengths for part in maps],
-        )
+    return pa.concat_tables(
+        in_threads(functools.partial(_decode_maps, piece.schema, piece.name), piece.entries.parts())
     )
-    partitions: Any = pa.DictionaryArray.from_arrays(
-        from_numpy(records.astype(np.int32)), entries.keys().cast(pa.string())
-    )
-    names: Any = binary_array(entries.buffer, starts, lengths).cast(pa.string())
-    columns = [pa.concat_arrays([part.values[name] for part in maps]) for name in ("size", "isDeleted")]
-    return pa.table([partitions.dictionary_decode(), names, *columns], names=_LISTED.names)
 
 
-def _decode_maps(schema: Node, name: str, entries: HFileEntries) -> MapColumn:
+def _decode_maps(schema: Node, name: str, entries: HFileEntries) -> pa.Table:
+    """Map entries of some records."""
     path = "filesystemMetadata"
     decoded = decode_columns(entries.buffer, entries.value_starts, entries.value_lengths, schema, [path], name=name)
     column = decoded[path]
     if not isinstance(column, MapColumn):
         raise CorruptFileError(name, 0, f"{path} is not a map in the schema of the records")
-    return column
+    keys = entries.keys().cast(pa.string())
+    partitions: Any = pa.DictionaryArray.from_arrays(from_numpy(column.records.astype(np.int32)), keys)
+    columns = [partitions.dictionary_decode(), column.keys, column.values["size"], column.values["isDeleted"]]
+    return pa.table(columns, names=_LISTED.names)
 
 
 BLOOMS_SCHEMA = schema_of(partition=pa.string(), file_name=pa.string(), type=pa.string(), bloom=pa.binary())

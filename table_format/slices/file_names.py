@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import Bytes, Positions, binary_array, from_numpy, one_chunk, spans_of, to_numpy
+from table_format.codecs.arrow_numpy import binary_array, combined, from_numpy, one_chunk, spans_of, to_numpy
 from table_format.threads import in_threads
 
 _BASE: Final = (
@@ -30,7 +30,7 @@ _LOG_PATTERN: Final = re.compile(
 )
 _LOG_SHAPE: Final = r"^\.[^._]+_[^.]*\.(log|archive)\.[0-9]{1,18}(_[0-9]+-[0-9]+-[0-9]+(\.cdc)?)?\z"
 _BUCKET_DIGITS: Final = 8
-_AT_ONCE: Final = 1 << 22  # bytes
+_AT_ONCE: Final = 1 << 15  # names whose bytes fit into a core's cache
 
 
 def _bytes_of(characters: str) -> NDArray[np.bool_]:
@@ -158,21 +158,27 @@ def parse_base_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any], parts: Se
 
 
 def _only_base_files(names: Any, parts: Sequence[str]) -> pa.Table | None:
-    """As `parse_base_file_names`, if all are names of base files; else None.
-
-    Each byte is classed once, which takes half of the time of a match by a pattern.
-    """
+    """As `parse_base_file_names`, if all are names of base files; else None."""
     if not len(names) or names.null_count:
         return None
+    pieces = [names.slice(begin, _AT_ONCE) for begin in range(0, len(names), _AT_ONCE)]
+    parsed = in_threads(lambda piece: _parse_base_files(piece, parts), pieces)
+    known = [piece for piece in parsed if piece is not None]
+    return combined(pa.concat_tables(known)) if len(known) == len(pieces) else None
+
+
+def _parse_base_files(names: Any, parts: Sequence[str]) -> pa.Table | None:
+    """Parse some names, if all are those of base files; each byte is classed once, faster than by a pattern."""
     data, starts, lengths = spans_of(names)
     if not lengths.all():
         return None
     first, last = int(starts[0]), int(starts[-1] + lengths[-1])
-    chunks = in_threads(lambda begin: _marks(data, begin, min(begin + _AT_ONCE, last)), range(first, last, _AT_ONCE))
-    marks, kinds = (np.concatenate(column) for column in zip(*chunks, strict=True))
+    classes = _CLASSES[data[first:last]]
+    marks = np.flatnonzero(classes.view(np.bool_))
+    kinds = classes[marks]
     if len(marks) != len(_MARKS) * len(names) or bool((kinds.reshape(-1, len(_MARKS)) != _MARKS).any()):
         return None
-    places = [marks[at :: len(_MARKS)] for at in range(len(_MARKS))]
+    places = [marks[at :: len(_MARKS)] + first for at in range(len(_MARKS))]
     spans = list(zip([starts, *(place + 1 for place in places)], [*places, starts + lengths], strict=True))
     if any(bool((begin >= end).any()) for begin, end in spans):
         return None
@@ -184,13 +190,6 @@ def _only_base_files(names: Any, parts: Sequence[str]) -> pa.Table | None:
     if not _has_only(texts["instant"], _DIGITS) or not _has_only(texts["extension"], _ALPHANUMERIC):
         return None
     return pa.table({name: text for name, text in texts.items() if name in parts})
-
-
-def _marks(data: Bytes, begin: int, end: int) -> tuple[Positions, NDArray[np.uint8]]:
-    """Where the bytes between the parts are, and their classes."""
-    classes = _CLASSES[data[begin:end]]
-    marks = np.flatnonzero(classes.view(np.bool_))
-    return marks + begin, classes[marks]
 
 
 def _has_only(texts: Any, allowed: NDArray[np.bool_]) -> bool:

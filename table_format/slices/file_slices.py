@@ -27,6 +27,7 @@ from table_format.slices.log_slices import (
     slice_logs,
 )
 from table_format.storage import Storage
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
 
 #: A listing: all data files of some partitions, of any instant.
@@ -45,6 +46,7 @@ _PARTS = ("file_id", "instant", "extension")
 _OTHER_FORMATS = ("orc", "hfile", "lance")
 _INSTANT = r"^([0-9]{14}|[0-9]{17})\z"
 _PREFIX = 8  # bytes of file ids that are compared at a time
+_AT_ONCE = 1 << 15  # ids that fit into a core's cache
 BASE_FILES_SCHEMA = pa.schema(_BASE_FILES)
 #: Files that a query reads: of each file group's latest slice the base file (null if none) and the logs, in the
 #: order in which they are merged.
@@ -245,10 +247,11 @@ def _by_group(rows: pa.Table) -> tuple[NDArray[np.int64] | None, NDArray[np.bool
     folders = one_chunk(rows["partition"]).dictionary_encode()
     rank = np.empty(len(folders.dictionary), np.int64)
     rank[to_numpy(pc.sort_indices(folders.dictionary))] = np.arange(len(rank))
-    ranks, ids = rank[to_numpy(folders.indices)], KeySpans.of(one_chunk(rows["file_id"]))
+    ranks, names = rank[to_numpy(folders.indices)], one_chunk(rows["file_id"])
     starts = np.append(True, ranks[1:] != ranks[:-1])
-    if bool((ranks[1:] >= ranks[:-1]).all()) and _ascend(ids, starts):
+    if bool((ranks[1:] >= ranks[:-1]).all()) and _ascend(names, starts):
         return None, starts
+    ids = KeySpans.of(names)
     bits = np.uint64(len(rank).bit_length())
     # the partition and the first bytes of the file id decide for most rows
     marks = (ranks.astype(np.uint64) << (np.uint64(64) - bits)) | (ids.words(0) >> bits)
@@ -266,11 +269,20 @@ def _by_group(rows: pa.Table) -> tuple[NDArray[np.int64] | None, NDArray[np.bool
     return order, starts
 
 
-def _ascend(ids: KeySpans, starts: NDArray[np.bool_]) -> bool:
+def _ascend(names: Any, starts: NDArray[np.bool_]) -> bool:
     """Whether file ids ascend between the starts of partitions; adds those of file groups."""
-    later = np.flatnonzero(~starts)  # rows that have the partition, and so far the id, of the row before
+
+    def piece(begin: int) -> bool:
+        return _ascend_behind(KeySpans.of(names.slice(begin - 1, _AT_ONCE + 1)), starts[begin : begin + _AT_ONCE])
+
+    return all(in_threads(piece, range(1, len(names), _AT_ONCE)))
+
+
+def _ascend_behind(ids: KeySpans, starts: NDArray[np.bool_]) -> bool:
+    """As `_ascend`, for the ids behind the first one."""
+    later = np.flatnonzero(~starts)  # each has the partition, and so far the id, of the row before
     for at in range(0, ids.longest(), _PREFIX):
-        before, here = ids.words(at, later - 1), ids.words(at, later)
+        before, here = ids.words(at, later), ids.words(at, later + 1)
         if bool((before > here).any()):
             return False
         starts[later[before < here]] = True

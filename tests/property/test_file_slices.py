@@ -1,12 +1,14 @@
 """File slices of random listings and timelines are those that the rules give, file by file."""
 
 from dataclasses import dataclass
+from unittest import mock
 
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from table_format.instant import Instant, State
+from table_format.slices import file_names, file_slices
 from table_format.slices.file_names import BaseFileName, LogFileName
 from table_format.slices.file_slices import (
     FILES_SCHEMA,
@@ -141,3 +143,21 @@ def test_layout_1(case):
 @given(cases(layout=2))
 def test_layout_2(case):
     check(case)
+
+
+@given(
+    rows=st.lists(st.tuples(st.sampled_from(GROUPS), st.sampled_from(TIMES)), min_size=1, max_size=12, unique=True),
+    in_order=st.booleans(),
+    at_once=st.integers(1, 4),
+)
+def test_slices_do_not_depend_on_how_many_files_are_looked_at_at_once(rows, in_order, at_once):
+    timeline = Timeline(None, tuple(Instant(time, "commit", State.COMPLETED) for time in TIMES))
+    listed = [
+        {"partition": partition, "file_name": str(BaseFileName(file_id, "0-0-0", time)), "size": 1}
+        for (partition, file_id), time in (sorted(rows) if in_order else rows)
+    ]
+    with mock.patch.object(file_slices, "_AT_ONCE", at_once), mock.patch.object(file_names, "_AT_ONCE", at_once):
+        slices = latest_file_slices(pa.Table.from_pylist(listed, FILES_SCHEMA), timeline).to_pylist()
+    newest = {group: max(time for other, time in rows if other == group) for group, _ in rows}
+    expected = [(*group, time, str(BaseFileName(group[1], "0-0-0", time))) for group, time in sorted(newest.items())]
+    assert [tuple(row[name] for name in ("partition", "file_id", "instant", "file_name")) for row in slices] == expected

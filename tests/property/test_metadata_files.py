@@ -12,7 +12,6 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from table_format.codecs import arrow_numpy
 from table_format.codecs.arrow_numpy import binary_array, spans_of
 from table_format.codecs.avro_columns import MapColumn, UnionColumn, decode_columns
 from table_format.errors import HudiError
@@ -297,7 +296,5 @@ def test_spans_in_any_order(data, draw):
     valid = np.array([span[2] for span in spans], dtype=np.bool_)
     copied = [data[at : at + size] for at, size, _ in spans]
     assert binary_array(buffer, starts, sizes).to_pylist() == copied
-    with mock.patch.object(arrow_numpy, "_MANY", 1):
-        assert binary_array(buffer, starts, sizes).to_pylist() == copied
     expected = [data[at : at + size] if ok else None for at, size, ok in spans]
     assert binary_array(buffer, starts, sizes, valid).to_pylist() == expected
