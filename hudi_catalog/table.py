@@ -24,6 +24,7 @@ from table_writer.plan.options import WriteOptions
 from table_writer.table_writes import Options, TableWrites
 
 if TYPE_CHECKING:
+    from table_format.timeline.timeline import Timeline
     from table_writer.execution.executor import Executor
     from table_writer.summary import WriteSummary
     from table_writer.writer import TableWriter
@@ -93,8 +94,11 @@ class Table(catalog.table.Table, TableWrites[Any]):
     @property
     def columns(self) -> pa.Schema:
         """The table's own columns, without Hudi's meta columns; empty for a table created without a schema."""
+        return self._columns(self.client.timeline())
+
+    def _columns(self, timeline: Timeline) -> pa.Schema:
         try:
-            return self.client.table_schema()
+            return self.client.table_schema(timeline)
         except SchemaError:
             return pa.schema([])
 
@@ -126,22 +130,23 @@ class Table(catalog.table.Table, TableWrites[Any]):
     def _write(
         self, operation: Operation, rows: Any, options: Options | None, partitions: Sequence[str] = ()
     ) -> WriteSummary:
-        source = self._source(operation, rows)
-        summary = self.writer.write(operation, source, options, partitions)
+        source, timeline = self._source(operation, rows)
+        summary = self.writer.write(operation, source, options, partitions, timeline=timeline)
         self.refresh()
         return summary
 
-    def _source(self, operation: Operation, rows: Any) -> Any:
-        """Rows in the form that the writer takes."""
+    def _source(self, operation: Operation, rows: Any) -> tuple[Any, Timeline | None]:
+        """Rows in the form that the writer takes, and the timeline whose columns they were converted for."""
         from hudi_catalog.sources.rows import arrow_rows
         from table_writer.writer import ScannedRows
 
         is_condition = operation is Operation.DELETE and isinstance(rows, (str, HudiExpression))
         if is_condition or operation is Operation.DELETE_PARTITION:
-            return rows
+            return rows, None
         self.client.reload()
-        stream = arrow_rows(rows, self.columns, time_zone=self._time_zone).stream
-        return ScannedRows(rows, stream) if isinstance(rows, Scan) else stream
+        timeline = self.client.timeline()
+        stream = arrow_rows(rows, self._columns(timeline), time_zone=self._time_zone).stream
+        return ScannedRows(rows, stream) if isinstance(rows, Scan) else stream, timeline
 
 
 class Catalog(catalog.catalog.Catalog):

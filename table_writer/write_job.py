@@ -58,6 +58,7 @@ class WriteJob:
         partitions: partition paths that delete_partition takes, `*` for any text.
         renew: on each attempt, makes `source` from the table after the write has begun; for writes whose rows a
             condition selects from the table itself.
+        timeline: of the table before the write, if it is loaded.
     """
 
     executor: Executor
@@ -67,6 +68,7 @@ class WriteJob:
     source: RowSource | None = None
     partitions: Sequence[str] = ()
     renew: Callable[[], RowSource] | None = None
+    timeline: Timeline | None = None
     started: float = field(default_factory=time.monotonic)
     _buckets: int | None = None
     _timeline: Timeline = field(init=False, repr=False)
@@ -83,7 +85,7 @@ class WriteJob:
             HudiError: the rows, options or table do not allow it.
         """
         mode = self.options.text(registry.PROGRESS) or "auto"
-        self._timeline = self._checked = self.client.timeline()
+        self._timeline = self._checked = self.timeline or self.client.timeline()
         self._decide_bucket_count()
         batch = self._refuse_early()
         after = AfterCommit.prepare(self.executor.setting, self.client, self.options)

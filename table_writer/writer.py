@@ -16,6 +16,7 @@ from table_format.config.table_config import TableConfig
 from table_format.errors import OptionError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
 from table_writer.commit.create import create_table
 from table_writer.execution.executor import Executor, RowSource
 from table_writer.execution.local import LocalExecutor
@@ -163,6 +164,8 @@ class TableWriter(TableWrites[ArrowData]):
         options: Options | None = None,
         partitions: Sequence[str] = (),
         renew: Callable[[], RowSource] | None = None,
+        *,
+        timeline: Timeline | None = None,
     ) -> WriteSummary:
         """Write rows and commit; nothing is visible unless all of it succeeds.
 
@@ -173,6 +176,7 @@ class TableWriter(TableWrites[ArrowData]):
             options: for this write.
             partitions: those that `delete_partition` deletes.
             renew: computes the rows from the table on each attempt; for rows that a condition selects.
+            timeline: the table's, as loaded for this write; None to load it.
 
         Raises:
             AfterCommitError: the write is committed, but a step after the commit failed.
@@ -189,7 +193,7 @@ class TableWriter(TableWrites[ArrowData]):
         local = executor if isinstance(executor, LocalExecutor) else LocalExecutor.of(merged)
         if isinstance(rows, ArrowRows):
             executor = local
-        job = WriteJob(executor, self.client, operation, merged, partitions=partitions, renew=renew)
+        job = WriteJob(executor, self.client, operation, merged, partitions=partitions, renew=renew, timeline=timeline)
         if rows is None or isinstance(rows, RowSource):
             job.source = rows
             return job.run()

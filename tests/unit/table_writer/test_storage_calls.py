@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hudi_catalog import open_table
 from table_format.config.table_config import update_table_config
 from table_format.errors import OptionError
 from table_format.storage import Storage
@@ -76,6 +77,22 @@ def test_a_write_lists_the_timeline_where_it_must_and_reads_a_commit_once(
     assert calls["read", commit] == (1 if index == "BUCKET" else 2)
     # what others may change meanwhile: as the write is called, with each lock, and before the metadata table is written
     assert calls["read", ".hoodie/hoodie.properties"] <= (4 if index == "BUCKET" else 8)
+
+
+@pytest.mark.parametrize("index", ["BUCKET", "RECORD_INDEX"])
+def test_a_table_that_reads_and_writes_lists_the_timeline_no_more_often(
+    index: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = table(tmp_path, index)
+    local.write("upsert", rows(range(4), "a"))
+    commit = newest_commit(local)
+    opened = open_table(tmp_path / "t")
+    with counted(monkeypatch) as calls:
+        opened.upsert(rows(range(2), "a", v=1))
+    # as the writer alone does; afterwards the table, which was not read yet, has nothing to refresh
+    assert calls["list", ".hoodie"] == 4
+    assert calls["read", commit] == (1 if index == "BUCKET" else 2)
+    assert sorted(opened.scan(columns=["v"]).to_arrow()["v"].to_pylist()) == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize("index", ["BUCKET", "RECORD_INDEX"])
