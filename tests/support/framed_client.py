@@ -17,7 +17,7 @@ class FramedClient:
         timeout: seconds after which anything that blocks fails.
     """
 
-    def __init__(self, port: int, tls: ssl.SSLContext | None = None, timeout: float = 20) -> None:
+    def __init__(self, port: int, tls: ssl.SSLContext | None = None, timeout: float = 60) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout)
         if tls is not None:
             self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")

@@ -36,7 +36,7 @@ def thrift_client(service: Any, port: int, tls: ssl.SSLContext | None = None) ->
         port,
         proto_factory=TBinaryProtocolFactory(),
         trans_factory=TFramedTransportFactory(),
-        timeout=20_000,
+        timeout=60_000,
         ssl_context=tls,
     )
 
