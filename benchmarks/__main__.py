@@ -18,6 +18,7 @@ from benchmarks import (
     record_index,
     spark_writing,
     surgery,
+    surgery_grid,
     sync,
     trino,
     writing,
@@ -37,10 +38,11 @@ WHAT = [
     "sync",
     "record_index",
     "surgery",
+    "surgery_grid",
     "indexes",
     "growth",
 ]
-LONG = ["growth"]
+LONG = ["growth", "surgery_grid"]
 """Run only when they are named."""
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
@@ -101,6 +103,8 @@ def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
             return "Record index", "\n".join(record_index.table(record_index.run(folder, repeats)))
         case "surgery":
             return "Row-group surgery", "\n".join(surgery.table(surgery.run(folder, repeats)))
+        case "surgery_grid":
+            return "Row-group surgery by width and size", "\n".join(surgery_grid.table(surgery_grid.run(repeats)))
         case "indexes":
             return "Indexes", "\n".join(indexes.table(indexes.run(folder, repeats)))
         case _:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ MAX_KEY = "hoodie_max_record_key"
 _OLD_BLOOM = "com.uber.hoodie.bloomfilter"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BaseFileFooter:
     """Footer of a base file.
 
@@ -43,6 +44,17 @@ class BaseFileFooter:
     metadata: pq.FileMetaData
     size: int
     path: str
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Names of the columns."""
+        return frozenset(self.schema.names)
+
+    @cached_property
+    def leaf_ordinals(self) -> Mapping[str, int]:
+        """The ordinal of each leaf column by its path; the first of two with one path."""
+        leaves = self.metadata.schema
+        return {leaves.column(ordinal).path: ordinal for ordinal in reversed(range(len(leaves)))}
 
     @property
     def row_count(self) -> int:
@@ -134,7 +146,7 @@ def footer_statistics(
     """
     groups = range(footer.metadata.num_row_groups) if row_groups is None else row_groups
     rows = sum(footer.metadata.row_group(group).num_rows for group in groups)
-    if column not in footer.schema.names:
+    if column not in footer.names:
         return FooterStatistics(None, None, rows, rows)
     unknown = FooterStatistics(None, None, None, rows)
     if types.is_nested(footer.schema.field(column).type):
@@ -152,8 +164,7 @@ def footer_statistics(
 
 def _chunks(footer: BaseFileFooter, column: str, groups: Sequence[int]) -> list[Any] | None:
     """The column's chunks, one per row group with rows; None when one has no statistics."""
-    leaves = footer.metadata.schema
-    index = next((at for at in range(len(leaves)) if leaves.column(at).path == column), None)
+    index = footer.leaf_ordinals.get(column)
     result = []
     for group in groups:
         row_group = footer.metadata.row_group(group)

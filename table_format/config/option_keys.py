@@ -255,6 +255,7 @@ OUR_WRITER_KEYS: Final = (
     "hoodie.catalog.write.silent.minutes",
     "hoodie.catalog.write.split.bytes",
     "hoodie.catalog.write.surgery",
+    "hoodie.catalog.write.surgery.max.cost.percent",
     "hoodie.catalog.write.surgery.max.loose.percent",
     "hoodie.catalog.write.surgery.max.small.groups",
     "hoodie.catalog.write.surgery.max.touched.percent",

@@ -245,7 +245,7 @@ def _column_values(name: str, column: Any, footer: BaseFileFooter) -> ColumnValu
     """A column that was just written: a few values with its bounds if the footer has them exactly, else all."""
     kind = value_type(column.type)
     values = column
-    if name in footer.schema.names and footer.schema.field(name).type == kind and footer.row_count == len(column):
+    if name in footer.names and footer.schema.field(name).type == kind and footer.row_count == len(column):
         bounds = exact_statistics(footer, name, kind, None)
         if bounds is not None and bounds.lower is not None:
             values = pa.array([bounds.lower, bounds.upper], kind)

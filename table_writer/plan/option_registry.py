@@ -356,8 +356,15 @@ SURGERY: Final = Option(
 SURGERY_TOUCHED: Final = Option(
     "hoodie.catalog.write.surgery.max.touched.percent",
     Kind.NUMBER,
-    "95",
+    "100",
     "Surgery under `auto`: share of a file's bytes that may be encoded again.",
+    Origin.OURS,
+)
+SURGERY_COST: Final = Option(
+    "hoodie.catalog.write.surgery.max.cost.percent",
+    Kind.NUMBER,
+    "90",
+    "Surgery under `auto`: processor time that it may cost by estimate, in per cent of that of a whole rewrite.",
     Origin.OURS,
 )
 SURGERY_LOOSE: Final = Option(
@@ -450,6 +457,7 @@ REGISTRY: Final = (
     PARALLELISM,
     SURGERY,
     SURGERY_TOUCHED,
+    SURGERY_COST,
     SURGERY_LOOSE,
     SURGERY_SMALL,
     SURGERY_MIN_FILE,

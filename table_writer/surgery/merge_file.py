@@ -61,7 +61,8 @@ def spliced_statistics(
         A table of `STATISTICS_SCHEMA`; the sizes are those of the file's own chunks.
     """
     footer = BaseFileFooter(metadata.schema.to_arrow_schema().remove_metadata(), {}, metadata, 0, path)
-    kinds = {name: schema.field(name).type for name in indexed_columns if name in schema.names}
+    present = set(schema.names)
+    kinds = {name: schema.field(name).type for name in indexed_columns if name in present}
     bounds = {name: GrowingBounds(name, kind) for name, kind in kinds.items()}
 
     def by_footer(name: str, groups: Sequence[int]) -> bool:
@@ -198,8 +199,8 @@ def merge_by_surgery(change: FileChange) -> WrittenFile | None:
         raise CannotSplice("the options say so")
     if plan.history is not None and not plan.history.is_current(change.path):
         raise CannotSplice("the table's columns have changed since the file was written")
-    with open_file(plan.storage, change.path, avro_to_arrow(plan.footer_schema)) as opened:
-        _refuse(policy.too_small(opened.footer.size))
+    schema = avro_to_arrow(plan.footer_schema)
+    with open_file(plan.storage, change.path, schema, lambda size: _refuse(policy.too_small(size))) as opened:
         return _Merge(change, policy, opened).run()
 
 
@@ -220,7 +221,7 @@ class _Merge:
         opened = self.opened
         keys = self.change.incoming.keys
         candidates = candidate_groups(opened.footer, opened.ranges, keys, opened.key_pages)
-        old = opened.read(candidates, list(dict.fromkeys([RECORD_KEY, *self.change.ordering])))
+        old = opened.read_keys(candidates, list(dict.fromkeys([RECORD_KEY, *self.change.ordering])))
         old_keys = one_chunk(old.column(RECORD_KEY))
         changes = self.change.row_changes(old, old_keys)
         if not changes.changed:
@@ -290,6 +291,7 @@ class _Merge:
 
     def _spliced(self, edit: FileEdit, old_keys: Any, changes: RowChanges) -> WrittenFile:
         plan, change = self.change.plan, self.change
+        structs = self.opened.structs  # may still refuse, which has to be before the file is announced
         keys = key_texts(
             plan.storage,
             change.path,
@@ -300,7 +302,7 @@ class _Merge:
         )
         edit = FileEdit(edit.groups, edit.appended, edit.constants, {**edit.texts, **keys})
         change.announce()
-        result = splice(plan.storage, change.path, change.target, edit, self.settings, footer=self.opened.structs)
+        result = splice(plan.storage, change.path, change.target, edit, self.settings, footer=structs)
         statistics: pa.Table | None = None
         if plan.indexed is not None:
             statistics = spliced_statistics(

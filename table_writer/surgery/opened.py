@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +18,7 @@ from table_format.schema.evolution import storage_type
 from table_format.storage import Storage
 from table_format.threads import compute_threads
 from table_writer.files.rewrite import few_valued_columns
+from table_writer.surgery.cost import FileChunks
 from table_writer.surgery.footer import Footer, binary_decimals, read_footer
 from table_writer.surgery.locate import KeyRange, key_ranges
 from table_writer.surgery.page_index import key_pages
@@ -33,31 +34,53 @@ _OLD_CALENDARS = ("org.apache.spark.legacyDateTime", "org.apache.spark.legacyINT
 class OpenedFile:
     """A base file whose columns are those of the table.
 
+    The footer is decoded into structs when they are needed first, which takes longer than all else that finding a few
+    keys does; a file that is then rewritten whole has not paid for it.
+
     Args:
         source: the file's bytes.
-        file: the file for pyarrow, `decimals` of which are plain bytes.
+        stream: the same, for pyarrow.
+        plain: the file as pyarrow reads it.
         footer: of the file.
-        structs: the footer as Thrift structs.
         schema: of the table, meta columns included.
-        decimals: see `footer.binary_decimals`.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        file: Any,
-        footer: BaseFileFooter,
-        structs: Footer,
-        *,
-        schema: pa.Schema,
-        decimals: frozenset[str],
-    ) -> None:
-        self._file = file
-        self._decimals = decimals
-        self.structs = structs
+    def __init__(self, source: Source, stream: Any, plain: Any, footer: BaseFileFooter, schema: pa.Schema) -> None:
+        self._source = source
+        self._stream = stream
+        self._plain = plain
         self.footer = footer
         self.schema = schema
-        self.key_pages = key_pages(source, structs)
+
+    @cached_property
+    def structs(self) -> Footer:
+        """The footer as Thrift structs.
+
+        Raises:
+            CannotSplice: the file's parts cannot be moved.
+        """
+        return read_footer(self._source)
+
+    @cached_property
+    def _quick(self) -> tuple[Any, frozenset[str]]:
+        """The file with some decimals as plain bytes, and the names of these; see `footer.binary_decimals`."""
+        decimals, metadata = binary_decimals(self.structs)
+        file = parquet.ParquetFile(
+            self._stream,
+            metadata=metadata,
+            read_dictionary=few_valued_columns(self.footer),
+            coerce_int96_timestamp_unit="us",
+            pre_buffer=True,
+        )
+        return file, decimals
+
+    def key_pages(self, group: int) -> Sequence[KeyRange] | None:
+        """The keys of each page of a row group; None if some are unknown."""
+        return self._pages(group)
+
+    @cached_property
+    def _pages(self) -> Callable[[int], Sequence[KeyRange] | None]:
+        return key_pages(self._source, self.structs)
 
     @cached_property
     def ranges(self) -> list[KeyRange]:
@@ -65,31 +88,23 @@ class OpenedFile:
         return key_ranges(self.footer.metadata)
 
     @cached_property
-    def chunk_sizes(self) -> list[dict[str, int]]:
-        """Compressed bytes of each top-level column in each row group."""
-        metadata = self.footer.metadata
-        sizes: list[dict[str, int]] = []
-        for number in range(metadata.num_row_groups):
-            group = metadata.row_group(number)
-            group_sizes: dict[str, int] = {}
-            for index in range(group.num_columns):
-                chunk = group.column(index)
-                name = chunk.path_in_schema.split(".", 1)[0]
-                group_sizes[name] = group_sizes.get(name, 0) + chunk.total_compressed_size
-            sizes.append(group_sizes)
-        return sizes
+    def chunks(self) -> FileChunks:
+        """The file's column chunks."""
+        return FileChunks(self.footer.metadata)
 
-    @cached_property
-    def size_of_chunks(self) -> int:
-        """Compressed bytes of all column chunks."""
-        return sum(sum(group.values()) for group in self.chunk_sizes)
+    def read_keys(self, groups: Sequence[int], names: Sequence[str]) -> pa.Table:
+        """Like `read`, for few columns: without the footer's structs."""
+        return self._read(self._plain, groups, list(names), frozenset())
 
     def read(self, groups: Sequence[int], names: Sequence[str]) -> pa.Table:
         """Some columns of some row groups in the table's types, each column in one chunk."""
-        names = list(names)
-        rows = self._file.read_row_groups(list(groups), columns=names, use_threads=compute_threads() > 1)
+        file, decimals = self._quick
+        return self._read(file, groups, list(names), decimals)
+
+    def _read(self, file: Any, groups: Sequence[int], names: list[str], decimals: frozenset[str]) -> pa.Table:
+        rows = file.read_row_groups(list(groups), columns=names, use_threads=compute_threads() > 1)
         rows = rows.select(names).replace_schema_metadata(None)
-        for name in self._decimals.intersection(names):
+        for name in decimals.intersection(names):
             kind = self.footer.schema.field(name).type
             chunks = [decimals_of(chunk, kind) for chunk in rows.column(name).chunks]
             rows = rows.set_column(names.index(name), name, pa.chunked_array(chunks, kind))
@@ -98,13 +113,16 @@ class OpenedFile:
 
 
 @contextlib.contextmanager
-def open_file(storage: Storage, path: str, schema: pa.Schema) -> Iterator[OpenedFile]:
+def open_file(
+    storage: Storage, path: str, schema: pa.Schema, check: Callable[[int], object] = bool
+) -> Iterator[OpenedFile]:
     """Open a base file.
 
     Args:
         storage: the table's.
         path: the file.
         schema: of the table, meta columns included.
+        check: called with the file's bytes before more of it is read; raises to refuse it.
 
     Raises:
         CannotSplice: its columns are not the table's, or it cannot be spliced for another reason.
@@ -114,23 +132,15 @@ def open_file(storage: Storage, path: str, schema: pa.Schema) -> Iterator[Opened
         storage.open_input(path) as stream,
         named_corruption(path, stream),
     ):
-        structs = read_footer(source)
-        described = parquet.ParquetFile(stream, metadata=structs.parquet, coerce_int96_timestamp_unit="us")
-        footer = footer_of(described, path, source.size)
+        check(source.size)
+        plain = parquet.ParquetFile(stream, coerce_int96_timestamp_unit="us", pre_buffer=True)
+        footer = footer_of(plain, path, source.size)
         reason = why_not(footer) or _other_columns(footer.schema, schema)
         if reason is None and any(key in footer.key_values for key in _OLD_CALENDARS):
             reason = "its dates are of an old calendar"
         if reason is not None:
             raise CannotSplice(reason)
-        decimals, metadata = binary_decimals(structs)
-        file = parquet.ParquetFile(
-            stream,
-            metadata=metadata,
-            read_dictionary=few_valued_columns(footer),
-            coerce_int96_timestamp_unit="us",
-            pre_buffer=True,
-        )
-        yield OpenedFile(source, file, footer, structs, schema=schema, decimals=decimals)
+        yield OpenedFile(source, stream, plain, footer, schema)
 
 
 def decimals_of(numbers: Any, kind: pa.DataType) -> pa.Array[Any]:

@@ -12,6 +12,7 @@ from table_format.base_file.footer import BaseFileFooter
 from table_format.config.option_values import choice, whole_number
 from table_writer.plan import option_registry as registry
 from table_writer.plan.option import Option
+from table_writer.surgery.cost import EditSize
 from table_writer.surgery.locate import KeyRange
 
 # Before 1.8, parquet-java wrote wrong statistics of strings (PARQUET-251) and delta encodings that readers treat by
@@ -69,6 +70,7 @@ class SurgeryPolicy:
     Attributes:
         mode: `always` splices wherever it is possible, `never` nowhere.
         max_touched: share of a file's bytes that may be encoded again.
+        max_cost: share of a whole rewrite's processor time that an edit may cost, by estimate.
         max_loose: share of its rows that may be in row groups whose keys overlap those of groups before them.
         max_small: row groups that may be smaller than half a full one.
         min_file: bytes of a file below which it is rewritten whole.
@@ -76,6 +78,7 @@ class SurgeryPolicy:
 
     mode: Mode
     max_touched: float
+    max_cost: float
     max_loose: float
     max_small: int
     min_file: int
@@ -91,6 +94,7 @@ class SurgeryPolicy:
         return cls(
             Mode(mode),
             _number(options, registry.SURGERY_TOUCHED) / 100,
+            _number(options, registry.SURGERY_COST) / 100,
             _number(options, registry.SURGERY_LOOSE) / 100,
             _number(options, registry.SURGERY_SMALL),
             _number(options, registry.SURGERY_MIN_FILE),
@@ -102,10 +106,17 @@ class SurgeryPolicy:
             return f"a file of {size:,} bytes is rewritten as fast"
         return None
 
-    def too_much(self, encoded: int, whole: int) -> str | None:
-        """Why this many bytes are too many to encode again; None when they are not."""
+    def too_much(self, size: EditSize) -> str | None:
+        """Why an edit encodes too many bytes again; None when it does not."""
+        encoded, whole = size.encoded.compressed, size.file.compressed
         if self.mode is Mode.AUTO and encoded > self.max_touched * whole:
             return f"{encoded:,} of {whole:,} bytes would be encoded again"
+        return None
+
+    def too_costly(self, size: EditSize) -> str | None:
+        """Why an edit costs about as much as a whole rewrite; None when it does not."""
+        if self.mode is Mode.AUTO and size.share > self.max_cost:
+            return f"{size.share:.0%} of a whole rewrite's processor time would be needed, by estimate"
         return None
 
     def too_many_small(self, small: int) -> str | None:

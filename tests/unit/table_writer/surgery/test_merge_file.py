@@ -24,7 +24,11 @@ SCHEMA = pa.schema(FIELDS)
 ROWS, GROUP = 1000, 100
 COLUMNS = 9
 META = {"_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_file_name"}
-AUTO = {"hoodie.catalog.write.surgery.min.file.size": "1", "hoodie.parquet.block.size": str(8 * GROUP * 80)}
+AUTO = {
+    "hoodie.catalog.write.surgery.min.file.size": "1",
+    "hoodie.catalog.write.surgery.max.cost.percent": "100000",
+    "hoodie.parquet.block.size": str(8 * GROUP * 80),
+}
 
 
 def rows_of(numbers, **columns):
