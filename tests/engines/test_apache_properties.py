@@ -161,7 +161,7 @@ def test_columns_altered_between_writes_of_both(apache: ApacheHudi, tmp_path: Pa
     # each of the keys in a separate file, so that writes meet older files
     buckets = {BUCKETS: "8"}
     job = {**ORDERED, **DEFAULT, **BY_ID, **buckets}
-    # what stands behind the dropped column has other ids than its place, by which 0.15.0 would read older files
+    # columns after the dropped one have other ids than their places, by which 0.15.0 would read older files
     start = pa.schema({"id": pa.string(), "ts": pa.int64(), "gone": pa.float64(), "s": pa.string(), "n": pa.int32()})
     first = [{"id": key, "ts": 1, "gone": 0.5, "s": "old", "n": 1} for key in "abcdefgh"]
     wanted = {row["id"]: {"id": row["id"], "ts": 1, "label": "old", "n": 1, "s": None} for row in first}

@@ -1,6 +1,6 @@
 """Filters drawn at random give the rows that DuckDB gives, through the storage handler in a Hive of New York.
 
-There times of the clock are not those of UTC, and clocks are put back and forth.
+New York's clock times are not UTC's, and its clocks change twice a year.
 """
 
 import datetime as dt
@@ -52,7 +52,7 @@ def kinds(hive_world: World, hive_new_york: Engine) -> Kinds:
     hive_world.register(SCHEMA, "stored")
     known = DuckDb.of_warehouse(hive_world.folder(SCHEMA))
     known.connection.execute(f"SET TimeZone = '{hive_new_york.time_zone}'")
-    # Hive's timestamps are times of its clock
+    # Hive's timestamps are clock times of its time zone
     known.connection.execute("CREATE VIEW kinds AS SELECT * REPLACE (CAST(moment AS TIMESTAMP) AS moment) FROM stored")
     return Kinds(hive_new_york, hive_world.engine.create_database(SCHEMA), known)
 

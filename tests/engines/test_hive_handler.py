@@ -199,7 +199,7 @@ def test_one_task_never_reads_a_folder_as_two_tables(tables: Tables, right: Fake
         tables.engine.query(sql, settings=ON_MAPREDUCE)
 
 
-# ---- what a table may be, and what it is not
+# what a table may be, and what it is not
 
 
 @pytest.mark.parametrize("key", ["tls", "tls.ca", "tls.keystore", "tls.keystore.password.file", "secret.file"])

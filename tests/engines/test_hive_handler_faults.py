@@ -41,7 +41,7 @@ from tests.support.certificates import Authority
 pytestmark = pytest.mark.engine
 
 
-# ---- wrong answers
+# wrong answers
 
 
 def inside(call: Call, name: str) -> str:
@@ -106,7 +106,7 @@ def test_an_answer_that_cannot_be_read_fails_the_query(tables: Tables, kind: str
         assert len(service.of("splits")) == 1
 
 
-# ---- no answers
+# no answers
 
 
 def test_a_refusal_is_the_query_s_message(tables: Tables) -> None:
@@ -179,7 +179,7 @@ def test_a_wrong_setting_is_named(tables: Tables, setting: str, value: str, told
         tables.engine.query(f"SELECT * FROM {name}", settings=WITHOUT_TASKS)
 
 
-# ---- encryption and the secret
+# encryption and the secret
 
 
 def test_connections_are_encrypted_and_both_sides_known(tables: Tables, tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def signature(secret: bytes, call: Call) -> bytes:
     method, credential = call.method.encode(), call.credential
     # the call: version and type, the method's name, a sequence number, the head of the first argument
     begin = 4 + 4 + len(method) + 4 + 3
-    # behind the request: the head of the credential, the heads and values of its three fields, and three stop bytes
+    # after the request: the head of the credential, the heads and values of its three fields, and three stop bytes
     end = len(call.frame) - (3 + 3 + 8 + 3 + 4 + 32 + 3 + 4 + 16 + 2)
     signed = struct.pack(">q", credential.time) + credential.nonce + struct.pack(">i", len(method)) + method
     key = hmac.digest(secret, b"hive 2", hashlib.sha256)

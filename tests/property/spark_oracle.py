@@ -72,7 +72,7 @@ class Oracle:
         }
 
     def where(self, filters: Sequence[str]) -> dict[str, set[int]]:
-        """The rows behind WHERE, of filters that Spark accepts: what `answers` gives stands or falls with this."""
+        """The rows that WHERE selects by filters that Spark accepts; `answers` is checked against it."""
         union: Any = None
         for position, text in enumerate(filters):
             rows = self.frame.where(text).selectExpr(f"{position} AS filter", ROW)

@@ -22,7 +22,7 @@ _NIGHTLY = hypothesis_settings.get_current_profile_name() == "nightly"
 _COUNT = int(os.environ.get("HUDI_CATALOG_FILTERS", "100000" if _NIGHTLY else "2000"))
 _FIRST = int(os.environ.get("HUDI_CATALOG_FIRST_FILTER", "0"))
 _CHUNK = 1_000
-# What is read from a Hudi table, and what is asked behind WHERE as well: one filter in so many.
+# What is read from a Hudi table, and what is also asked as a WHERE clause: one filter in so many.
 _ON_TABLE, _BEHIND_WHERE = 10, 40
 # The share of filters that Spark answers and we may refuse, in percent.
 _MOST_REFUSED = 5

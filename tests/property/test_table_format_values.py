@@ -141,7 +141,7 @@ def test_times_come_back(epoch_ms):
         assert parse_time(text, pattern, None).epoch_ms == epoch_ms
 
 
-# --- schemas -------------------------------------------------------------------------------------------------------
+# schemas
 
 NAME = st.sampled_from(["a", "b", "c", "größe", "_x", "d1"])
 LEAF = st.sampled_from(
@@ -198,7 +198,7 @@ def test_a_schema_merged_with_itself_is_itself(schema):
     assert merge_schemas(table, schema) == table
 
 
-# --- columns -------------------------------------------------------------------------------------------------------
+# columns
 
 VALUES = {
     pa.bool_(): st.booleans(),
@@ -315,7 +315,7 @@ def test_narrow_and_partial_rows_are_conformed(rows):
     assert conform(table, schema).to_pylist() == expected
 
 
-# --- bloom filters -------------------------------------------------------------------------------------------------
+# bloom filters
 
 
 def _reference_murmur(data, seed):

@@ -70,7 +70,7 @@ def test_values_arrive(case: tuple[pa.DataType, st.SearchStrategy[Any], dict[str
         pa.array(rows, kind.value_type).cast(kind) if isinstance(kind, pa.DictionaryType) else pa.array(rows, kind)
     )
     if isinstance(kind, pa.StructType | pa.ListType) and len(rows):
-        # What lies behind a null may be anything.
+        # The bytes at a null may be anything.
         hidden = pa.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))))
         array = pa.compute.if_else(hidden, pa.scalar(None, kind), array)
         rows = array.to_pylist()

@@ -87,7 +87,7 @@ def value_sets(draw: st.DrawFn, field: str, pool: list[Any]) -> tuple[Any, Any]:
         blocks = [one_row(field, value) for value in chosen]
         values = SERVICE.TrinoThriftEquatableValueSet(inclusive, blocks)
         return SERVICE.TrinoThriftValueSet(None, values), lambda value: (key(value) in chosen) == inclusive
-    # A cut 2i is before the i-th value, 2i + 1 behind it; cuts in pairs make sorted ranges that do not overlap.
+    # A cut 2i is before the i-th value, 2i + 1 after it; cuts in pairs make sorted ranges that do not overlap.
     cuts = sorted(draw(st.sets(st.integers(-1, 2 * len(distinct)), max_size=8)))
     pairs = list(zip(cuts[::2], cuts[1::2], strict=False))
     ranges = [range_of(field, distinct, low, high) for low, high in pairs]

@@ -76,7 +76,7 @@ def endless_deflate(mebibytes):
 
 
 def hfile(data_block, count):
-    """An HFile in which one data block stands so many times."""
+    """An HFile that has one data block so many times."""
     size = len(data_block)
     root = b"".join(write_entry(number * size, size, b"\0\1k" + SUFFIX) for number in range(count))
     return with_end(data_block * count, root, count, levels=1, last=size * (count - 1))

@@ -1,4 +1,4 @@
-"""Commands that run until they are told to stop, as separate processes."""
+"""Commands that run until a signal stops them, as separate processes."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Random filters over the values that a table really holds."""
+"""Random filters over the values of a table."""
 
 import random
 from typing import Any

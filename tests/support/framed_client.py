@@ -53,7 +53,7 @@ class FramedClient:
             return True
 
     def reset(self) -> None:
-        """Break the connection off, without a good-bye."""
+        """Reset the connection, without closing it properly."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 

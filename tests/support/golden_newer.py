@@ -1,4 +1,4 @@
-"""Metadata tables of versions 6, 8 and 9 that Apache Hudi wrote, and facts about the data behind them."""
+"""Metadata tables of versions 6, 8 and 9 that Apache Hudi wrote, and facts about the data that they describe."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""A metastore's Thrift side with a dictionary behind it, and faults on demand. The real one runs in tests/engines."""
+"""A metastore's Thrift side over a dictionary, with faults on demand. The real one runs in tests/engines."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class HiveServer:
         return TBufferedTransport(TSocket(sock=connection))
 
     def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)  # else who waits for a connection still gets one
+        self._listener.shutdown(socket.SHUT_RDWR)  # else a client that waits for a connection still gets one
         self._listener.close()
         self.cut_all()
 

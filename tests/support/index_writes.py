@@ -114,7 +114,7 @@ def content(location: str) -> Content:
     places = {
         (row["key"], row["partition"] if by_partition else ""): (row["partition"], row["file_id"]) for row in rows
     }
-    assert len(places) == len(rows), "a key stands in the index twice"
+    assert len(places) == len(rows), "a key is in the index twice"
     keys = pa.array([*sorted({key for key, _ in places}), "absent"], pa.string())
     looked_up = index.get_record_locations(keys).to_pylist()
     assert {(row["key"], row["partition"], row["file_id"]) for row in looked_up} == {

@@ -99,14 +99,14 @@ def apply(rows: Rows, done: Step, *, event_time: bool) -> Rows:
 
 
 def in_files(path: Path | str) -> tuple[Rows, Places]:
-    """Rows and their places, by reading every current base file whole; no key may stand twice."""
+    """Rows and their places, by reading every current base file whole; no key may occur twice."""
     client = TableClient.open(Storage(str(path)))
     rows: Rows = {}
     places: Places = {}
     for file in latest_base_files(list_data_files(client.storage), client.timeline()).to_pylist():
         for row in pq.read_table(io.BytesIO(client.storage.read(file["path"]))).to_pylist():
             key = row["_hoodie_record_key"]
-            assert key not in rows, f"{key} stands twice"
+            assert key not in rows, f"{key} occurs twice"
             assert row["_hoodie_partition_path"] == file["partition"]
             assert row["_hoodie_file_name"] == file["file_name"]
             assert row["_hoodie_commit_time"] <= file["instant"]

@@ -65,7 +65,7 @@ def index_places(client: TableClient) -> dict[str, set[tuple[str, str]]]:
 
 
 def change_index(client: TableClient, *changes: tuple[str, str, str | None]) -> None:
-    """A commit without data that changes entries: key, partition, and file id or None for one that goes."""
+    """A commit without data that changes entries: key, partition, and file id, or None to delete."""
     client.reload()
     layout = RecordIndex.open(client).layout
     table = pa.Table.from_pylist(

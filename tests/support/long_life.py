@@ -63,7 +63,7 @@ LIVES: dict[str, tuple[tuple[str, ...], dict[str, str], list[Step]]] = {
         SHORT,
         [_IN, _UP, ("savepoint",), _UP, _DEL, ("overwrite", "p0"), _UP, _IN, _UP, _UP, _DEL, _UP, _UP, _UP],
     ),
-    # a savepoint keeps files, while the replacecommits that replaced them are archived; what is written behind it stays
+    # a savepoint keeps files, while the replacecommits that replaced them are archived; what is written after it stays
     # untouched, for Apache's writers would go on from the state before
     "beyond": (
         ("0.15.0",),
@@ -255,7 +255,7 @@ def make(apache: ApacheHudi, name: str, path: Path, options: Mapping[str, str] |
 
 
 def differences(table: pa.Table, rows: dict[str, Row]) -> str:
-    """In which way a scan's rows are not those of a state; "" where they are the same."""
+    """How a scan's rows differ from those of a state; "" if they do not."""
     wanted = sorted(json.dumps(row, sort_keys=True) for row in rows.values())
     names = [name for name in table.column_names if not name.startswith("_hoodie") or name == "_hoodie_commit_time"]
     scanned = sorted(json.dumps(row, sort_keys=True) for row in table.select(names).to_pylist())

@@ -1,4 +1,4 @@
-"""Looks at every page of a Parquet file and at all that the footer and the indexes say about it, as parquet-cli does.
+"""Checks every page of a Parquet file against all that the footer and the indexes say about it, as parquet-cli does.
 
 It shares no code with the product but the reader of Thrift's compact protocol; levels and sizes are counted here.
 """
@@ -17,7 +17,7 @@ DATA, INDEX, DICTIONARY, DATA_V2 = range(4)
 
 @dataclass
 class PageReport:
-    """What was found in a file without complaint."""
+    """Counts of what was checked in a file without faults."""
 
     rows: int = 0
     groups: int = 0
@@ -33,12 +33,12 @@ class PageReport:
 
 
 def check_pages(data: bytes) -> PageReport:
-    """Look at all of a file; raises AssertionError with what is wrong."""
+    """Check all of a file; an AssertionError says what is wrong."""
     assert data[:4] == data[-4:] == b"PAR1", "magic"
     size = int.from_bytes(data[-8:-4], "little")
     start = len(data) - 8 - size
     footer, end = read_struct(data[start:-8])
-    assert end == size, "bytes behind the footer"
+    assert end == size, "bytes after the footer"
     return _File(data, start, footer).check()
 
 

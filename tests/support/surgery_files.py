@@ -142,7 +142,13 @@ class Slot:
 
 
 def differences(left: tuple[Slot, WrittenFile], right: tuple[Slot, WrittenFile], *, schemas: bool = True) -> list[str]:
-    """In what two versions of a file differ, but for bytes and row groups, and where told so their schemas."""
+    """The differences between two versions of a file, bytes and row groups left out.
+
+    Args:
+        left: one version.
+        right: the other.
+        schemas: compare the files' schemas as well.
+    """
     different = []
     (one, made), (other, whole) = left, right
     if one.rows() != other.rows():

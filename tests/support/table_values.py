@@ -1,4 +1,4 @@
-"""Columns of all of Spark's types, and the values that have made trouble."""
+"""Columns of all of Spark's types, and values that readers and writers have got wrong."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Family:
 
 
 def _window(pool: list[Any], width: int, chance: random.Random) -> list[Any]:
-    """Neighbours in a list of values: they make trouble together."""
+    """Neighbours in a list of values, whose bounds and order are easily confused."""
     start = chance.randint(0, max(0, len(pool) - width))
     return pool[start : start + width]
 

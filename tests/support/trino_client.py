@@ -1,4 +1,4 @@
-"""A warehouse for the service for Trino and Presto, and the service called as a connector calls it."""
+"""A warehouse for the service of Trino and Presto, and a client that calls it as their connectors do."""
 
 from __future__ import annotations
 

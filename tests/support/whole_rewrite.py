@@ -15,7 +15,7 @@ from tests.support.parquet_pages import check_pages
 
 
 def expected_groups(path: str, edit: FileEdit) -> list[pa.Table]:
-    """The rows of each row group that there should be."""
+    """The rows that each row group should have."""
     file = pq.ParquetFile(path)
     groups = []
     for ordinal in range(file.num_row_groups):
@@ -47,7 +47,7 @@ def same_rows(left: pa.Table, right: pa.Table) -> bool:
 
 
 def check_splice(folder: str, edit: FileEdit, options: BaseFileOptions | None = None, source: str = "old.parquet"):
-    """Splice `old.parquet` of a folder, and look at all that came out; gives the result."""
+    """Splice `old.parquet` of a folder, check all of the result, and return it."""
     path, target = os.path.join(folder, source), os.path.join(folder, "new.parquet")
     expected = expected_groups(path, edit)
     storage = Storage(folder)

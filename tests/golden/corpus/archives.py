@@ -23,7 +23,7 @@ TIMELINES = (
 )
 
 
-# --- tables
+# tables
 
 
 def whole_tables(names: Iterable[str]) -> Packer:
@@ -49,7 +49,7 @@ def _expected(one: Written) -> dict[str, Any]:
     }
 
 
-# --- timelines
+# timelines
 
 
 def timelines(written: Mapping[str, Written]) -> Members:

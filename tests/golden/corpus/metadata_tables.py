@@ -119,7 +119,7 @@ def _rows_of_file(one: Written, path: str) -> pa.Table:
 
 
 def _avro_records(content: memoryview) -> Iterator[bytes]:
-    """Version, count, and each record behind its length, as big-endian integers of four bytes."""
+    """Version, count, and each record after its length, as big-endian integers of four bytes."""
     count, position = int.from_bytes(content[4:8], "big"), 8
     for _ in range(count):
         length = int.from_bytes(content[position : position + 4], "big")

@@ -15,7 +15,7 @@ SIMPLE = {"hoodie.table.keygenerator.type": "SIMPLE", "hoodie.table.partition.fi
 
 
 def told(properties: dict[str, str], kind: pa.DataType, paths: list[str]) -> list[Any]:
-    """The value of each path, `...` for those that tell none."""
+    """The value of each path, `...` for paths that give none."""
     found = path_values(TableConfig({**SIMPLE, **properties}), pa.schema([("p", kind)]), paths)
     if isinstance(found, CannotPrune):
         return [...] * len(paths)

@@ -99,7 +99,7 @@ def test_a_tail_of_any_size_is_allowed_up_to_a_tenth() -> None:
     newer = slices(*(("p", f"{n:04}", "2", []) for n in range(501)))
     rows = np.arange(501)
     few = first.with_changes(newer.slice(0, 500), rows[:500], rows[:500], pa.array([], pa.string()))
-    assert not few.is_stale  # 500 behind, 500 dead
+    assert not few.is_stale  # 500 in the tail, 500 dead
     assert first.with_changes(newer, rows, rows, pa.array([], pa.string())).is_stale
 
 
@@ -122,7 +122,7 @@ def test_repeated_names_among_many(width: int) -> None:
     assert names_are_unique(pa.array([f"{'x' * 36}{n}" for n in range(3_000)]))
 
 
-# --- kept columns
+# kept columns
 
 
 def column(values: list[int | None]) -> IndexedColumn:
@@ -184,7 +184,7 @@ def test_memory_is_an_option() -> None:
             TableOptions.parse(options)
 
 
-# --- statistics
+# statistics
 
 
 def ranges(part: ColumnPart) -> list[tuple[Any, ...]]:

@@ -33,7 +33,7 @@ def options(**values: str) -> dict[str, str]:
 
 
 class SaslServer(HiveServer):
-    """Lets those in whose first message is the one it waits for, and who answer what it asks."""
+    """Accepts clients whose first message is the expected one, and that answer its challenge."""
 
     asks: bytes = b""
 

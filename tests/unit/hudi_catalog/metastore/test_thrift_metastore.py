@@ -22,7 +22,7 @@ TABLE = HiveTable(
 
 
 def known(partitions: list[HivePartition]) -> list[HivePartition]:
-    """Without what a metastore tells beside what it was told."""
+    """Partitions without the columns and the format that a metastore adds."""
     return [replace(one, columns=None, format=None) for one in partitions]
 
 

@@ -266,7 +266,7 @@ def test_a_scan_stays_at_its_snapshot(written: LocalTable, tmp_path: Path) -> No
 
 
 def test_order_does_not_depend_on_refreshes(written: LocalTable, tmp_path: Path) -> None:
-    """What a refresh brings stands behind the others in a snapshot, and not in one that is newly loaded."""
+    """Slices that a refresh adds come after the others in a snapshot, but not in one that is newly loaded."""
     name = TableName("default", "trips")
     serving = Serving(tmp_path)
     serving.batch(name)

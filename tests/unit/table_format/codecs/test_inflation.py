@@ -112,7 +112,7 @@ def doubled(depth):
         pytest.param({"type": "record", "name": "R", "fields": []}, b"", 1 << 40, id="records without bytes"),
         pytest.param(TEXT, b"\0\0", 1 << 40, id="more records than bytes"),
         pytest.param(TEXT, varint(1 << 40) + b"x", 1, id="a text longer than the file"),
-        pytest.param(TEXT, varint(3) + b"abcd", 1, id="bytes behind the records"),
+        pytest.param(TEXT, varint(3) + b"abcd", 1, id="bytes after the records"),
         pytest.param(TEXT, varint(-3) + b"abcd", 1, id="a text of a negative length"),
     ],
 )

@@ -92,7 +92,7 @@ def test_many_blocks(codec):
 def test_a_length_that_leads_out_of_a_block(blocks):
     keys, values = many(60 * blocks)
     data = bytearray(write_hfile(keys, values, schema_json=SCHEMA, codec="NONE", block_size=4096))
-    place = data.index(keys[-1]) - 6  # the last of the four bytes of the value's length, behind the one of the key
+    place = data.index(keys[-1]) - 6  # the last of the four bytes of the value's length, after the one of the key
     data[place - 1 : place + 1] = (int.from_bytes(data[place - 1 : place + 1], "big") + 1).to_bytes(2, "big")
     with pytest.raises(CorruptFileError):
         HFileReader(bytes(data), "long").entries()
@@ -159,7 +159,7 @@ def with_levels(flat, levels):
         entries = above
     root = b"".join(write_entry(place, size, hbase_key(row)) for place, size, row in entries)
     root_offset = len(data)
-    # Behind the entries of such a root stands its middle key.
+    # After the entries of such a root comes its middle key.
     data += block.write_block(block.ROOT_INDEX, root + bytes(16), -1, "NONE")
     data += block.write_block(block.ROOT_INDEX, b"", -1, "NONE")
     info_offset = len(data)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from table_format.keys import key_order
 from table_format.keys.key_order import sorted_order
 
-# few different bytes, zeros among them, so that keys share beginnings and differ behind any word
+# few different bytes, zeros among them, so that keys share beginnings and differ after any word
 KEYS = st.lists(st.text("\0ab\x7f", max_size=30).map(str.encode) | st.binary(max_size=12), max_size=40)
 
 

@@ -144,7 +144,7 @@ def test_hfile_blocks_without_their_key_or_damaged_are_refused():
     with pytest.raises(UnsupportedTableError, match="'key'"):
         read([], [hfile_block("1", [row("a", 1, "x")], {**SCHEMA, "fields": fields})], COMMIT)
     whole = hfile_block("1", [row("a", 1, "x")])
-    at = whole.index(b"DATABLK") + 48  # behind the headers of block and gzip
+    at = whole.index(b"DATABLK") + 48  # after the headers of block and gzip
     with pytest.raises(CorruptFileError):
         read([], [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]], COMMIT)
 

@@ -87,7 +87,7 @@ def test_a_column_whose_type_was_promoted_has_bounds_of_both_types():
     assert bounds.typed_bounds(column, pa.int64()).to_pylist() == [1, None, 2**40]
 
 
-# "ｱ" (U+FF71) sorts behind "😀" in UTF-16, and before it in UTF-8.
+# "ｱ" (U+FF71) sorts after "😀" in UTF-16, and before it in UTF-8.
 @pytest.mark.parametrize(
     ("stored", "lower", "upper"),
     [

@@ -164,7 +164,7 @@ def test_unknown_column_and_missing_index(tmp_path):
     assert table.column_stats_raw().num_rows == 0
 
 
-# --- which instants and blocks count
+# which instants and blocks count
 
 
 def valid(data, metadata):

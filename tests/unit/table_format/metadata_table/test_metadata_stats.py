@@ -88,7 +88,7 @@ def test_newest_versions():
     assert newest_versions(keys[:2], np.array([False, False])).unique
 
 
-# --- records
+# records
 
 
 def test_every_shard_has_its_keys_in_order():

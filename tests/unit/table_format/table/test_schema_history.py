@@ -25,7 +25,7 @@ def table(request, tmp_path):
 
 
 def _files(client):
-    """By the id of their row: instant and path."""
+    """The latest file slices, by the id of their file's first row."""
     slices = latest_file_slices(list_data_files(client.storage), client.timeline()).to_pylist()
     return {
         pq.read_table(client.storage.full_path(row["path"]), columns=["id"], partitioning=None)["id"][0].as_py(): row

@@ -295,7 +295,7 @@ def test_absent_columns_are_left_out(tmp_path):
     ],
 )
 def test_bounds_out_of_the_footer_are_those_of_the_values(tmp_path, kind, values):
-    # times by the numbers behind them: Python has none beyond the year 9999
+    # times by their numbers: Python has none beyond the year 9999
     plain = {"date32[day]": pa.int32(), "timestamp[us, tz=UTC]": pa.int64(), "timestamp[ns]": pa.int64()}
     table = pa.table({"x": pa.array(values, plain.get(str(kind), kind)).cast(kind)})
     pq.write_table(table, tmp_path / "f.parquet", row_group_size=2)

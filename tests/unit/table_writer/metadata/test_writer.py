@@ -77,7 +77,7 @@ def metadata_instants(client):
     return [str(found) for found in instants.load_metadata_timeline(client.storage).instants]
 
 
-# --- creation
+# creation
 
 
 def test_a_new_table_gets_partitions_as_apache_makes_them(table):
@@ -148,7 +148,7 @@ def test_dropping_unlists_before_it_deletes(table):
     assert not table.storage.exists(".hoodie/metadata")
 
 
-# --- updates
+# updates
 
 
 def test_an_update_is_one_block_in_one_log_file_for_each_shard_that_it_touches(table):
@@ -230,7 +230,7 @@ def test_statistics_without_such_an_index_are_dropped(client):
     assert len(names(client)) == 1
 
 
-# --- crashes and rollbacks
+# crashes and rollbacks
 
 
 def test_a_dead_writers_instant_is_rolled_back_by_the_next(table):
@@ -297,7 +297,7 @@ def test_a_partition_that_was_half_built_is_removed(table):
     assert not any(time in found for found in metadata_instants(table))
 
 
-# --- compaction and cleaning
+# compaction and cleaning
 
 
 def every_commit(limit):
@@ -408,7 +408,7 @@ def test_a_bad_option_is_named(table, text):
         compact_metadata_table(table, {MAX_DELTA_COMMITS_KEY: text})
 
 
-# --- going on in tables of Apache's
+# going on in tables of Apache's
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_a_lock_that_is_held_stays_young(storage):
 
 
 def test_a_lock_that_its_live_process_never_gave_back_expires(storage):
-    """The process of this machine is there; but what it held it let go without a word."""
+    """The process on this machine lives, but no longer holds the lock."""
     content = {"owner": {"token": "x", "host": socket.gethostname(), "machine": "", "pid": os.getppid(), "started": ""}}
     with FileSystemLock(storage, QUICK):
         content["owner"]["machine"] = json.loads(storage.read(PATH))["owner"]["machine"]
