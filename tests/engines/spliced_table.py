@@ -54,7 +54,7 @@ STATEMENTS = [
 
 
 def build(folder: Path) -> DuckDb:
-    """Insert, change two columns of a few rows, delete some, insert after and between keys; DuckDB knows the answers."""
+    """Insert, change two columns of a few rows, delete some, insert after and between keys. DuckDB has the answers."""
     table = LocalTable.create(str(folder / NAME), SCHEMA, OPTIONS)
     table.write("insert", _rows(range(ROWS)))
     changed = _rows(range(1000, 1030)).set_column(1, "number", pa.array(range(-30, 0), pa.int64()))
