@@ -11,6 +11,7 @@ from benchmarks import (
     growth,
     hive,
     indexes,
+    lifetime,
     local_writing,
     million,
     peers,
@@ -41,8 +42,9 @@ WHAT = [
     "surgery_grid",
     "indexes",
     "growth",
+    "lifetime",
 ]
-LONG = ["growth", "surgery_grid"]
+LONG = ["growth", "lifetime", "surgery_grid"]
 """Run only when they are named."""
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
@@ -86,6 +88,8 @@ def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
             return "Writing beside Spark", "\n".join(spark_writing.table(*spark_writing.measure(folder, repeats)))
         case "growth":
             return "Growth", "\n".join(growth.table(*growth.run(folder, repeats)))
+        case "lifetime":
+            return f"{lifetime.COMMITS:,} commits", "\n".join(lifetime.table(lifetime.run(folder)))
         case "planning":
             return "Planning", planning_table(planning.run(folder))
         case "million":

@@ -196,8 +196,8 @@ class WriteTransaction:
         """Commit the write; on failure, roll it back and raise.
 
         Under the table's lock conflicts are checked, files of retried tasks are deleted, the metadata table is updated,
-        and the completed instant is published. Then old versions are cleaned, unless `hoodie.clean.automatic` is off,
-        and old instants archived, if `hoodie.archive.automatic` is on; if that fails, the write stays committed and the
+        and the completed instant is published. Then old versions are cleaned and old instants archived, unless
+        `hoodie.clean.automatic` or `hoodie.archive.automatic` is off; if that fails, the write stays committed and the
         next run finishes.
 
         Args:

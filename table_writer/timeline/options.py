@@ -86,7 +86,7 @@ class ArchiveOptions:
         merge_bytes: size from which on a file is not joined with others.
     """
 
-    automatic: bool = False
+    automatic: bool = True
     most: int = 30
     least: int = 20
     after_cleans: bool = False
@@ -234,7 +234,7 @@ def _archive(options: Mapping[str, str]) -> ArchiveOptions:
             "commits than the one and leaves as many as the other"
         )
     return ArchiveOptions(
-        automatic=flag(options, "hoodie.archive.automatic"),
+        automatic=flag(options, "hoodie.archive.automatic", default=True),
         most=most,
         least=least,
         after_cleans=flag(options, "hoodie.archive.block.on.latest.clean.ectr"),

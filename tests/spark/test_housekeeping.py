@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from catalog import Table
 from spark_writer import HudiTable
 from spark_writer.blocks import unscaled
 from tests.support.apache_hudi_client import QUICK
@@ -86,3 +87,16 @@ def test_decimals_go_through_as_longs_where_they_fit(spark: SparkSession) -> Non
 def test_rows_that_cannot_be_unscaled_stay(spark: SparkSession) -> None:
     ambiguous = spark.sql("SELECT CAST(1 AS DECIMAL(5, 2)) a, CAST(2 AS DECIMAL(5, 2)) A")
     assert unscaled(ambiguous) == (ambiguous, None)
+
+
+def test_many_commits_are_archived(spark: SparkSession, tmp_path: Path) -> None:
+    table = HudiTable.create(spark, str(tmp_path / "t"), "id string, v int", record_key="id", buckets=1)
+    times = [
+        table.upsert(spark.createDataFrame([("a", v), (f"b{v % 3}", v)], "id string, v int")).instant for v in range(42)
+    ]
+    active = {path.name.removesuffix(".commit") for path in (tmp_path / "t/.hoodie").glob("*.commit")}
+    assert 20 <= len(active) <= 31
+    assert active == set(times[-len(active) :])
+    assert [row.instant for row in table.history_df().collect() if row.action == "commit"] == times[::-1]
+    assert {row.id: row.v for row in table.to_df().collect()} == {"a": 41, "b0": 39, "b1": 40, "b2": 41}
+    assert set(Table.open(str(tmp_path / "t")).scan(as_of=times[-5]).to_arrow()["v"].to_pylist()) == {35, 36, 37}
