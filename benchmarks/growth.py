@@ -43,7 +43,13 @@ BATCH = 100
 LIVE_ROWS = 8_000
 #: Commits between two compactions of the metadata table, so that one of the counted commits compacts.
 COMMITS = 12
-INDEXES = ("BUCKET", "RECORD_INDEX")
+#: Name of a kind of table, its index, and whether it has partitions. A table without them has one record of all files
+#: in its listing, which each write reads.
+KINDS = (
+    ("BUCKET", "BUCKET", True),
+    ("RECORD_INDEX", "RECORD_INDEX", True),
+    ("RECORD_INDEX, no partitions", "RECORD_INDEX", False),
+)
 
 
 @dataclass
@@ -52,7 +58,7 @@ class Figures:
 
     Attributes:
         files: file groups.
-        index: how records are found.
+        kind: how records are found, and whether the table has partitions.
         executor: who wrote.
         commits: seconds of each commit, without those that compacted the metadata table.
         compactions: seconds of each commit that did.
@@ -61,7 +67,7 @@ class Figures:
     """
 
     files: int
-    index: str
+    kind: str
     executor: str
     commits: list[float] = field(default_factory=list)
     compactions: list[float] = field(default_factory=list)
@@ -117,12 +123,13 @@ def rows(count: int, seed: int) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def build(path: Path, files: int, index: str) -> None:
-    """Make a table of so many file groups, eight per partition."""
+def build(path: Path, files: int, index: str, *, partitioned: bool) -> None:
+    """Make a table of so many file groups, eight per partition or all without one."""
     made = shape(files)
     options = {"hoodie.datasource.write.hive_style_partitioning": "true"}
     buckets = BUCKETS if index == "BUCKET" else None
-    create_table(path, made.schema, record_key="c00", partition_by="day", buckets=buckets, index=index, options=options)
+    by = "day" if partitioned else ()
+    create_table(path, made.schema, record_key="c00", partition_by=by, buckets=buckets, index=index, options=options)
     storage = Storage(str(path))
     client = TableClient.open(storage)
     layout = IndexLayout.of(client)
@@ -135,7 +142,7 @@ def build(path: Path, files: int, index: str) -> None:
     names = pa.array(
         [f"{n % BUCKETS:08d}-0000-4000-8000-{n:012d}-0_0-0-0_{synthetic.INSTANT}.parquet" for n in numbers]
     )
-    partitions = pa.array([f"day={1 + n // BUCKETS}" for n in numbers])
+    partitions = pa.array([f"day={1 + n // BUCKETS}" if partitioned else "" for n in numbers])
     drop_metadata_table(client)
     create_metadata_table(
         client,
@@ -143,7 +150,8 @@ def build(path: Path, files: int, index: str) -> None:
         column_stats=synthetic.statistics(names, partitions, made),
         record_index=layout,
     )
-    open_table(path).upsert(rows(LIVE_ROWS, 0))
+    # no row goes into a file that is not there, however small it seems
+    open_table(path, options={"hoodie.parquet.small.file.limit": "0"}).upsert(rows(LIVE_ROWS, 0))
 
 
 def commits(path: Path, upsert: Callable[[pa.Table], Any], figures: Figures) -> None:
@@ -190,13 +198,13 @@ def plan_cold(path: Path, repeats: int) -> Planned:
 
 
 def run(folder: Path, repeats: int, sizes: Sequence[int] = SIZES) -> tuple[list[Figures], list[Planned]]:
-    """All sizes, both indexes, both executors."""
+    """All sizes, all kinds of tables, both executors."""
     measured, planned = [], []
     with spark_session() as spark:
-        for files, index in itertools.product(sizes, INDEXES):
-            path = folder / f"growth-{index.lower()}-{files}"
-            build(path, files, index)
-            if index == INDEXES[0]:
+        for files, (number, (kind, index, partitioned)) in itertools.product(sizes, enumerate(KINDS)):
+            path = folder / f"growth-{number}-{files}"
+            build(path, files, index, partitioned=partitioned)
+            if not number:
                 planned.append(plans(path, repeats))
                 planned[-1].files = files
             local = open_table(path)
@@ -206,7 +214,7 @@ def run(folder: Path, repeats: int, sizes: Sequence[int] = SIZES) -> tuple[list[
                 "Spark": lambda batch, table=spark_table: table.upsert(spark.createDataFrame(batch)),
             }
             for executor, upsert in sides.items():
-                figures = Figures(files, index, executor)
+                figures = Figures(files, kind, executor)
                 commits(path, upsert, figures)
                 measured.append(figures)
                 print(next(itertools.islice(table([figures], []), 2, None)), flush=True)
@@ -218,7 +226,7 @@ def table(measured: Sequence[Figures], planned: Sequence[Planned]) -> Iterator[s
     """The rows of Markdown tables."""
     heads = [
         "file groups",
-        "index",
+        "table",
         "executor",
         "commit of 100 rows, median (s)",
         "requests",
@@ -230,7 +238,7 @@ def table(measured: Sequence[Figures], planned: Sequence[Planned]) -> Iterator[s
     for one in measured:
         compacting = ", ".join(f"{seconds:.2f}" for seconds in one.compactions)
         yield (
-            f"| {one.files:,} | {one.index} | {one.executor} | {statistics.median(one.commits):.3f} | {one.requests} | "
+            f"| {one.files:,} | {one.kind} | {one.executor} | {statistics.median(one.commits):.3f} | {one.requests} | "
             f"{one.megabytes:.2f} | {compacting} |"
         )
     if planned:
