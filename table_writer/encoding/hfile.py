@@ -193,7 +193,11 @@ def internal_key(row: bytes) -> bytes:
 
 
 def data_blocks(keys: pa.BinaryArray, values: Any, block_size: int, codec: str = "GZ") -> list[DataBlock]:
-    """Data blocks of sorted entries; a block is closed once it has that many uncompressed bytes."""
+    """Data blocks of sorted entries; a block is closed once it has that many uncompressed bytes.
+
+    An entry that fills a block has one to itself, so that look-ups of its neighbours do not read it: the list of all
+    partitions is such an entry of large tables.
+    """
     sizes = to_numpy(pc.binary_length(keys)) + _lengths(values)
     ends = np.cumsum(sizes.astype(np.int64) + ENTRY_OVERHEAD + KEY_OVERHEAD)
     contents: list[bytes] = []
@@ -202,6 +206,8 @@ def data_blocks(keys: pa.BinaryArray, values: Any, block_size: int, codec: str =
     while first < len(keys):
         before = int(ends[first - 1]) if first else 0
         after = min(int(np.searchsorted(ends, before + block_size)) + 1, len(keys))
+        if after - first > 1 and int(ends[after - 1] - ends[after - 2]) >= block_size:
+            after -= 1
         contents.append(_entries(keys[first:after], _as_binary(values[first:after])))
         starts.append(first)
         first = after

@@ -14,12 +14,25 @@ from table_format.codecs.arrow_numpy import Column, from_numpy, join_bytes, last
 from table_format.codecs.avro_schema_tree import parse
 from table_format.metadata_table.column_stats import RAW_SCHEMA
 from table_format.metadata_table.keys import ALL_PARTITIONS_KEY, column_stats_keys, partition_identifier, shards_of_keys
+from table_format.metadata_table.layout import FILES
 from table_writer.encoding.avro import Encoded, encode_longs, encode_records, map_blocks
 from table_writer.encoding.hfile import write_hfile
 
 TYPE_ALL_PARTITIONS = 1
 TYPE_FILES = 2
 TYPE_COLUMN_STATS = 3
+
+_LISTING_BLOCK = 64 << 10
+
+
+def block_size_of(partition: str) -> int | None:
+    """Bytes of a data block in base files of a partition of the metadata table; None for the usual size.
+
+    Writes and plans look a few partitions up among the listings, which should not cost them a MiB of other ones.
+    Statistics are read in large ranges, for which small blocks cost more.
+    """
+    return _LISTING_BLOCK if partition == FILES else None
+
 
 META_FIELDS = (
     "_hoodie_commit_time",
@@ -198,19 +211,20 @@ class Records:
         """No records."""
         return Records(pa.array([], pa.binary()), pa.array([], pa.binary()))
 
-    def hfiles(self, shards: int, codec: str = "GZ") -> dict[int, tuple[bytes, int]]:
-        """An HFile for each shard with records, and its number of records."""
+    def hfiles(self, shards: int, codec: str = "GZ", block_size: int | None = None) -> dict[int, tuple[bytes, int]]:
+        """An HFile for each shard with records, and its number of records; see `write_hfile`."""
         if not len(self):
             return {}
         ordered = self.sorted()
         keys, values = ordered.keys, ordered.values
+        how: Any = {"schema_json": SCHEMA_JSON, "codec": codec, "block_size": block_size}
         if shards == 1:
-            return {0: (write_hfile(keys, values, schema_json=SCHEMA_JSON, codec=codec), len(keys))}
+            return {0: (write_hfile(keys, values, **how), len(keys))}
         numbers = shards_of_keys(keys, shards)
         made: dict[int, tuple[bytes, int]] = {}
         for shard in np.unique(numbers).tolist():
             rows = from_numpy(np.flatnonzero(numbers == shard))
-            data = write_hfile(keys.take(rows), values.take(rows), schema_json=SCHEMA_JSON, codec=codec)
+            data = write_hfile(keys.take(rows), values.take(rows), **how)
             made[shard] = data, len(rows)
         return made
 

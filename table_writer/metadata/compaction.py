@@ -33,6 +33,7 @@ from table_writer.encoding.metadata_records import (
     NO_FILES,
     SCHEMA_JSON,
     Records,
+    block_size_of,
     files_records,
     stored_statistics_records,
 )
@@ -201,11 +202,12 @@ def _compact_partition(
     """Compact the file groups of a partition that have log blocks; `emptied` takes those without records left."""
     sources = PartitionSources(storage, partition, valid, before=time)
     merge = _listing_records if partition == layout.FILES else _statistics_records
+    block_size = block_size_of(partition)
     written = []
     for file_slice, opened in zip(sources.slices, sources.open().shards, strict=True):
         if not file_slice.blocks:
             continue
-        made = _merged(storage, file_slice.base, opened, merge)
+        made = _merged(storage, file_slice.base, opened, merge, block_size)
         # A file group without records gets no base file: Hudi's readers fail on an empty one.
         if made is None:
             emptied.add(file_slice.file_id)
@@ -222,7 +224,7 @@ def _compact_partition(
 
 
 def _merged(
-    storage: Storage, base: layout.BaseFile | None, sources: Sequence[Source], merge: Merge
+    storage: Storage, base: layout.BaseFile | None, sources: Sequence[Source], merge: Merge, block_size: int | None
 ) -> tuple[bytes, int] | None:
     """The base file of a file group after a compaction, and its number of records; None without any.
 
@@ -232,9 +234,9 @@ def _merged(
     logs = ShardSources([sources if base is None else sources[1:]]).everything()[0]
     blockwise = None
     if base is not None:
-        blockwise = BlockwiseHFile.open(storage.read(base.path), base.path, SCHEMA_JSON)
+        blockwise = BlockwiseHFile.open(storage.read(base.path), base.path, SCHEMA_JSON, block_size)
     if blockwise is None:
-        return merge(ShardSources([sources]).everything()[0]).hfiles(1).get(0)
+        return merge(ShardSources([sources]).everything()[0]).hfiles(1, block_size=block_size).get(0)
     changed = pc.unique(pa.chunked_array([piece.keys() for piece in logs], pa.binary()))
     touched = blockwise.touched(changed.to_pylist())
     entries = blockwise.entries(touched)

@@ -19,7 +19,13 @@ from table_format.slices.file_slices import FILES_SCHEMA, list_data_files
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_writer.encoding.log_blocks import write_empty_block
-from table_writer.encoding.metadata_records import NO_FILES, Records, column_stats_records, files_records
+from table_writer.encoding.metadata_records import (
+    NO_FILES,
+    Records,
+    block_size_of,
+    column_stats_records,
+    files_records,
+)
 from table_writer.metadata import instants, recovery
 from table_writer.metadata.index_files import BuiltFile, create_index_partition
 from table_writer.metadata.writer import (
@@ -120,7 +126,7 @@ def build_partition(storage: Storage, partition: str, partition_records: Records
             layout.log_file_path(partition, layout.file_id(partition, shard), time, 1), write_empty_block(time)
         )
     written = []
-    for shard, (data, count) in partition_records.hfiles(shards).items():
+    for shard, (data, count) in partition_records.hfiles(shards, block_size=block_size_of(partition)).items():
         group = layout.file_id(partition, shard)
         path = layout.base_file_path(partition, group, time)
         storage.create(path, data)

@@ -10,10 +10,16 @@ import pyarrow as pa
 import pytest
 
 from hudi_catalog import open_table
+from table_format.actions.commit import CommitMetadata
+from table_format.codecs.avro_schema import schema_text
 from table_format.config.table_config import update_table_config
 from table_format.errors import OptionError
+from table_format.instant import Action, Instant, State
+from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.storage import Storage
 from table_writer import write_job
+from table_writer.metadata.creation import create_metadata_table
+from table_writer.metadata.writer import drop_metadata_table
 from table_writer.slots.partition_files import PartitionFiles
 from tests.support.local_writes import LocalTable
 
@@ -25,6 +31,8 @@ OPTIONS = {
     "hoodie.bucket.index.num.buckets": "2",
     "hoodie.metadata.compact.max.delta.commits": "1000",
 }
+OLD = "20260101000000000"
+MOVED = ("BUCKET", "move")  # keys by buckets are unique in each partition only
 COUNTED = ("list", "read", "read_range", "create", "overwrite", "exists", "entry", "delete", "delete_dir", "open_input")
 
 
@@ -46,6 +54,27 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[tuple[str, str]
         for name in COUNTED:
             patch.setattr(Storage, name, wrapped(name))
         yield calls
+
+
+@contextmanager
+def bytes_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Bytes of each read."""
+    sizes: list[int] = []
+
+    def wrapped(name: str) -> Any:
+        method = getattr(Storage, name)
+
+        def call(self: Storage, *arguments: Any) -> Any:
+            answer = method(self, *arguments)
+            sizes.append(len(answer))
+            return answer
+
+        return call
+
+    with monkeypatch.context() as patch:
+        for name in ("read", "read_range"):
+            patch.setattr(Storage, name, wrapped(name))
+        yield sizes
 
 
 def table(folder: Path, index: str) -> LocalTable:
@@ -108,6 +137,58 @@ def test_the_calls_of_a_write_do_not_depend_on_the_other_partitions(
         return Counter(name for name, _ in calls.elements())
 
     assert calls_with(1) == calls_with(40)
+
+
+def with_others(folder: Path, index: str, others: int) -> LocalTable:
+    """A table with rows in partitions a and b, and others whose files exist in the metadata table only."""
+    local = table(folder, index)
+    layout = IndexLayout.of(local.client)
+    schema = {"schema": schema_text(SCHEMA, "t")}
+    for state in State:
+        content = CommitMetadata(operation_type="BULK_INSERT", extra_metadata=schema).to_json()
+        instant = Instant(OLD, Action.COMMIT, state)
+        content = content if state is State.COMPLETED else b""
+        local.client.storage.create(f".hoodie/{instant.file_name}", content)
+    drop_metadata_table(local.client)
+    names = [f"{number % 2:08d}-0000-4000-8000-{number:012d}-0_0-0-0_{OLD}.parquet" for number in range(2 * others)]
+    partitions = [f"p{number // 2:06}" for number in range(2 * others)]
+    files = pa.table({"partition": partitions, "file_name": names, "size": [1 << 20] * len(names)})
+    create_metadata_table(local.client, files=files, record_index=layout)
+    local.write("upsert", pa.concat_tables([rows(range(8), "a"), rows(range(8), "b")]))
+    return local
+
+
+JOBS: dict[str, tuple[str, pa.Table, dict[str, str]]] = {
+    "update": ("upsert", rows(range(1), "a", v=1), {}),
+    "insert": ("upsert", rows(range(8, 9), "a"), {}),
+    "delete": ("delete", rows(range(2, 3), "a"), {}),
+    "move": (
+        "upsert",
+        rows(range(3, 4), "a").set_column(1, "p", pa.array(["b"])),
+        {"hoodie.record.index.update.partition.path": "true"},
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("index", "job"), [(index, job) for index in ("BUCKET", "RECORD_INDEX") for job in JOBS if (index, job) != MOVED]
+)
+def test_ten_thousand_other_partitions_cost_a_write_no_call_and_few_bytes(
+    index: str, job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operation, batch, options = JOBS[job]
+
+    def cost(others: int) -> tuple[Counter[tuple[str, str]], int]:
+        local = with_others(tmp_path / str(others), index, others)
+        with counted(monkeypatch) as calls, bytes_read(monkeypatch) as sizes:
+            local.write(operation, batch, options)
+        return Counter(name for name, _ in calls.elements()), sum(sizes)
+
+    few, some = cost(2_000)
+    many, more = cost(10_000)
+    assert many == few
+    # of a large HFile the last 64 KiB are read first, and then one small block
+    assert more - some < 64 << 10
 
 
 def test_a_count_that_only_jobs_tell_is_checked_once_and_after_writes_of_others(

@@ -438,3 +438,17 @@ def test_values_that_look_like_ends_of_keys_are_walked_over():
     assert pairs(reader.entries()) == list(zip(keys, values, strict=True))
     rows, found = reader.find(spans(keys[::7]))
     assert [values[row * 7] for row in rows] == found.to_pylist()
+
+
+@pytest.mark.parametrize("at", [0, 7, 19])
+def test_an_entry_that_fills_a_block_has_it_alone(at):
+    keys, values = many(20, size=2)
+    values[at] = b"large" * 100
+    made = data_blocks(pa.array(keys, pa.binary()), pa.array(values, pa.binary()), 500, "NONE")
+    firsts = [one.first_key for one in made]
+    assert keys[at] in firsts
+    assert at == len(keys) - 1 or keys[at + 1] in firsts
+    data = write_hfile(keys, values, schema_json=SCHEMA, block_size=500)
+    reader = HFileReader(data, "with a large entry")
+    assert pairs(reader.entries()) == list(zip(keys, values, strict=True))
+    assert pairs(reader.get([keys[at - 1]])) == [(keys[at - 1], values[at - 1])]
