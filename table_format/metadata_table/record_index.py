@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,14 @@ from table_format.config.table_config import TableConfig
 from table_format.errors import CorruptFileError, RecordIndexError
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.layout import RECORD_INDEX, FileGroup, list_file_groups
-from table_format.metadata_table.record_index_entries import PLACES_SCHEMA
 from table_format.metadata_table.record_index_layout import LAYOUT_KEY, PARTITION, IndexLayout
 from table_format.metadata_table.record_index_shard import (
     DYNAMIC,
-    NO_ROWS,
+    Found,
     LookupStrategy,
-    Rows,
     find,
     live_entries,
     look_up,
-    with_keys,
 )
 from table_format.metadata_table.slices import ValidInstants, open_complete_timeline
 from table_format.metadata_table.sources import PartitionSources, Source, SourceRecords, newest_versions
@@ -57,7 +55,7 @@ def record_locations(sources: PartitionSources, keys: Column, layout: IndexLayou
         CorruptFileError: the index is damaged.
     """
     layout = layout or IndexLayout.of_groups(sources.groups)
-    return with_keys(keys, *locate(sources, layout, keys)).select(["key", "partition", "file_id"])
+    return locate(sources, layout, keys).with_keys(keys).select(["key", "partition", "file_id"])
 
 
 def count_keys(sources: PartitionSources, most: int) -> int | None:
@@ -155,14 +153,10 @@ class RecordIndex:
         Raises:
             CorruptFileError: the index is damaged.
         """
-        rows, places = self.find(keys, partitions)
-        return with_keys(keys, rows, places)
+        return self.find(keys, partitions).with_keys(keys)
 
-    def find(self, keys: Column, partitions: Column | None = None) -> tuple[Rows, pa.Table]:
+    def find(self, keys: Column, partitions: Column | None = None) -> Found:
         """As `get_record_locations`, with the rows of `keys` (of equal keys the first) in place of the keys.
-
-        Returns:
-            Rows, unordered, and the place of each, in `PLACES_SCHEMA`.
 
         Raises:
             CorruptFileError: the index is damaged.
@@ -224,7 +218,7 @@ def locate(
     keys: Column,
     partitions: Column | None = None,
     strategy: LookupStrategy = DYNAMIC,
-) -> tuple[Rows, pa.Table]:
+) -> Found:
     """Look up locations in the sources of an index; see `RecordIndex.find`.
 
     Reads only the file groups, and the blocks of their base files, that can contain one of the keys.
@@ -242,7 +236,7 @@ def locate(
     by_partition = partitions is not None and layout.scope == PARTITION
     owners = one_chunk(partitions).take(from_numpy(there)) if by_partition else None
     wanted = (texts if whole else texts.take(from_numpy(there))).cast(pa.binary())
-    found, tables = [NO_ROWS], [PLACES_SCHEMA.empty_table()]
+    found: list[Found] = []
     for groups in layout.groups_of(wanted, owners) if len(wanted) else ():
         order = np.argsort(groups, kind="stable")
         numbers, firsts = np.unique(groups[order], return_index=True)
@@ -255,16 +249,16 @@ def locate(
         }
         picked = {number: arranged.slice(span.start, span.stop - span.start) for number, span in spans.items()}
         parts = sources.of_shards(picked, functools.partial(find, strategy=strategy))
-        for span, (rows, places) in zip(spans.values(), parts, strict=True):
+        for span, part in zip(spans.values(), parts, strict=True):
             # the order of rows is stable: of equal keys each family answers for the same row
-            found.append(there[order[span][rows]] if len(numbers) > 1 else there[rows])
-            tables.append(places)
-    return _one_place(np.concatenate(found), pa.concat_tables(tables), layout)
+            rows = order[span][part.rows] if len(numbers) > 1 else part.rows
+            found.append(replace(part, rows=there[rows]))
+    return _one_place(Found.total(found), layout)
 
 
-def _one_place(rows: Rows, places: pa.Table, layout: IndexLayout) -> tuple[Rows, pa.Table]:
+def _one_place(found: Found, layout: IndexLayout) -> Found:
     """In an index of global scope with several families, the newest family that has a key is valid."""
     if len(layout.families) == 1 or layout.scope == PARTITION:
-        return rows, places
-    last = last_rows(rows)
-    return (rows, places) if len(last) == len(rows) else (rows[last], places.take(from_numpy(last)))
+        return found
+    last = last_rows(found.rows)
+    return found if len(last) == len(found.rows) else found.part(last)

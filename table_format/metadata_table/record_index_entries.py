@@ -44,7 +44,7 @@ _HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 
 
 def decode_values(values: Column, schema: Node, name: str) -> pa.Table:
-    """Decode the locations in index entries; each distinct value is decoded once.
+    """Decode the locations in index entries.
 
     Args:
         values: Avro bytes of the entries, in one piece or several.
@@ -57,9 +57,25 @@ def decode_values(values: Column, schema: Node, name: str) -> pa.Table:
     Raises:
         CorruptFileError: they are not entries of a record index.
     """
+    codes, places = decode_places(values, schema, name)
+    return places.take(from_numpy(codes))
+
+
+def decode_places(values: Column, schema: Node, name: str) -> tuple[NDArray[np.int64], pa.Table]:
+    """Decode the locations in index entries, each distinct one once; see `decode_values`.
+
+    Returns:
+        For each entry the row of its place in a table of `PLACES_SCHEMA`, which has places of these entries only.
+
+    Raises:
+        CorruptFileError: they are not entries of a record index.
+    """
     encoded: Any = one_chunk(values.dictionary_encode())
-    distinct = _decode_distinct(encoded.dictionary, schema, name)
-    return distinct.take(encoded.indices)
+    codes = to_numpy(encoded.indices).astype(np.int64)
+    used = np.zeros(len(encoded.dictionary), np.bool_)
+    used[codes] = True
+    places = _decode_distinct(encoded.dictionary.filter(from_numpy(used)), schema, name)
+    return (np.cumsum(used) - 1)[codes], places
 
 
 def _decode_distinct(values: pa.BinaryArray, schema: Node, name: str) -> pa.Table:

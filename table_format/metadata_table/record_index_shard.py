@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,12 @@ from table_format.hfile.entries import HFileEntries
 from table_format.hfile.reader import HFileReader
 from table_format.hfile.sorted_keys import KeySpans
 from table_format.keys.key_order import sorted_order
-from table_format.metadata_table.record_index_entries import LOCATIONS_SCHEMA, PLACES_SCHEMA, decode_values
+from table_format.metadata_table.record_index_entries import (
+    LOCATIONS_SCHEMA,
+    PLACES_SCHEMA,
+    decode_places,
+    decode_values,
+)
 from table_format.metadata_table.sources import Source, SourceRecords, newest_versions
 
 DYNAMIC_KEY: Final = "hoodie.catalog.record.index.dynamic.lookup"
@@ -56,6 +61,40 @@ class LookupStrategy:
 
 DYNAMIC: Final = LookupStrategy()
 Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Keys that are in the index.
+
+    Attributes:
+        rows: of the keys that were asked for, unordered; of equal keys the first.
+        codes: for each the row of its place in `places`.
+        places: of these keys, of `PLACES_SCHEMA`; a place may occur in several rows.
+    """
+
+    rows: Rows
+    codes: Rows
+    places: pa.Table
+
+    @classmethod
+    def total(cls, parts: Sequence[Found]) -> Self:
+        """Several parts as one."""
+        firsts = np.cumsum([0, *(part.places.num_rows for part in parts)])
+        codes = [part.codes + first for part, first in zip(parts, firsts, strict=False)]
+        places = pa.concat_tables([PLACES_SCHEMA.empty_table(), *(part.places for part in parts)])
+        return cls(np.concatenate([NO_ROWS, *(part.rows for part in parts)]), np.concatenate([NO_ROWS, *codes]), places)
+
+    def part(self, chosen: Any) -> Found:
+        """Some of the keys, by their positions or a mask."""
+        return Found(self.rows[chosen], self.codes[chosen], self.places)
+
+    def with_keys(self, keys: Column) -> pa.Table:
+        """The keys and their places, in `LOCATIONS_SCHEMA`."""
+        texts: Any = one_chunk(keys).take(from_numpy(self.rows)).cast(pa.string())
+        return self.places.take(from_numpy(self.codes)).add_column(0, LOCATIONS_SCHEMA.field("key"), texts)
+
+
 _DELETED = "deleted"
 NO_ROWS = np.empty(0, np.int64)
 
@@ -75,15 +114,11 @@ def look_up(sources: Sequence[Source], keys: Column, strategy: LookupStrategy = 
         CorruptFileError: a file is damaged.
     """
     texts = one_chunk(keys)
-    rows, places = find(sources, texts, strategy)
-    return with_keys(texts, rows, places)
+    return find(sources, texts, strategy).with_keys(texts)
 
 
-def find(sources: Sequence[Source], keys: Column, strategy: LookupStrategy = DYNAMIC) -> tuple[Rows, pa.Table]:
+def find(sources: Sequence[Source], keys: Column, strategy: LookupStrategy = DYNAMIC) -> Found:
     """As `look_up`, with the rows of `keys` (of equal keys the first) in place of the keys.
-
-    Returns:
-        Rows of keys that are in the file group, unordered, and their places in `PLACES_SCHEMA`.
 
     Raises:
         CorruptFileError: a file is damaged.
@@ -93,7 +128,7 @@ def find(sources: Sequence[Source], keys: Column, strategy: LookupStrategy = DYN
     wanted: Any = given.take(from_numpy(order))
     spans = KeySpans.of(wanted)
     left = np.arange(len(wanted))
-    found, tables = [NO_ROWS], [PLACES_SCHEMA.empty_table()]
+    parts = []
     # From the newest source back: the first source with a key decides.
     for source in reversed(sources):
         if not left.size:
@@ -104,16 +139,9 @@ def find(sources: Sequence[Source], keys: Column, strategy: LookupStrategy = DYN
         else:
             asked_spans = spans if len(left) == len(spans) else spans.take(left)
             settled, values = source.reader.find(asked_spans, scan=strategy.scan, bloom=strategy.bloom)
-            found.append(order[left[settled]])
-            tables.append(decode_values(values, source.schema, source.name))
+            parts.append(Found(order[left[settled]], *decode_places(values, source.schema, source.name)))
         left = np.delete(left, settled)
-    return np.concatenate(found), pa.concat_tables(tables)
-
-
-def with_keys(keys: Column, rows: Rows, places: pa.Table) -> pa.Table:
-    """Locations by row of `keys` as locations by key, in `LOCATIONS_SCHEMA`."""
-    texts: Any = one_chunk(keys).take(from_numpy(rows)).cast(pa.string())
-    return places.add_column(0, LOCATIONS_SCHEMA.field("key"), texts)
+    return Found.total(parts)
 
 
 def _ascending(keys: pa.BinaryArray) -> Rows:

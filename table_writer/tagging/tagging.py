@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.errors import RecordError, SchemaError
 from table_format.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY
+from table_format.metadata_table.record_index_shard import Found
 from table_writer.rows.merge import sorted_rows
 from table_writer.rows.ordering import ordering_columns
 from table_writer.tagging.moves import MovePlan, lost_moves
@@ -26,7 +27,7 @@ from table_writer.tagging.moves import MovePlan, lost_moves
 Rows = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
-Lookup = Callable[[Any, Any], tuple[Rows, pa.Table]]
+Lookup = Callable[[Any, Any], Found]
 """Finds keys, for an index by partition in their partitions (else None); see `RecordIndex.find`."""
 
 NEW = -1
@@ -150,12 +151,13 @@ def tag_rows(slim: pa.Table, lookup: Lookup | None, plan: TagPlan) -> Tags:
     keys, own = keys.take(from_numpy(rows)), None if own is None else _texts(own.take(from_numpy(rows)))
     numbers, groups = np.full(len(rows), NEW, np.int32), _NO_GROUPS
     if lookup is not None and len(rows):
-        found, places = lookup(keys, own if plan.by_partition else None)
+        found = lookup(keys, own if plan.by_partition else None)
         if plan.by_partition and own is not None:
-            here = pc.equal(one_chunk(places["partition"]), own.take(from_numpy(found)))
-            found, places = found[to_numpy(here).astype(np.bool_)], places.filter(here)
-        named = file_names_of(places["partition"], places["file_id"]).dictionary_encode()
-        numbers[found], groups = to_numpy(named.indices), named.dictionary
+            homes = one_chunk(found.places["partition"]).take(from_numpy(found.codes))
+            here = pc.equal(homes, own.take(from_numpy(found.rows)))
+            found = found.part(to_numpy(here).astype(np.bool_))
+        named = file_names_of(found.places["partition"], found.places["file_id"]).dictionary_encode()
+        numbers[found.rows], groups = to_numpy(named.indices)[found.codes], named.dictionary
     deletes = np.full(len(rows), plan.delete)
     if _DELETED in slim.column_names:
         deletes |= to_numpy(one_chunk(slim[_DELETED]).take(from_numpy(rows))).astype(np.bool_)

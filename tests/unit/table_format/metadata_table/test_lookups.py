@@ -38,6 +38,10 @@ KEYS = st.text(alphabet="ab0\uffee\U0001f600", max_size=4)
 CHOICES = [LookupStrategy(scan, bloom) for scan in (None, True, False) for bloom in (True, False)]
 
 
+def places_by_row(found):
+    return dict(zip(found.rows.tolist(), found.places["file_id"].take(found.codes).to_pylist(), strict=True))
+
+
 def source(number, puts):
     """An HFile block of some keys, or a delete block of them."""
     if not isinstance(puts, dict):
@@ -69,11 +73,9 @@ def test_the_newest_block_that_knows_a_key_decides(blocks, asked, choice):
     places = {row["key"]: (row["file_id"], row["instant_ms"]) for row in found}
     assert len(places) == len(found)
     assert places == {key: state[key] for key in asked if key in state}
-    rows, by_row = find(sources, pa.array(asked, pa.string()), choice)
-    assert [asked.index(asked[row]) for row in rows.tolist()] == rows.tolist()  # the first of equal keys
-    assert {asked[row]: place for row, place in zip(rows.tolist(), by_row["file_id"].to_pylist(), strict=True)} == {
-        key: place for key, (place, _) in places.items()
-    }
+    by_row = places_by_row(find(sources, pa.array(asked, pa.string()), choice))
+    assert all(asked.index(asked[row]) == row for row in by_row)  # the first of equal keys
+    assert {asked[row]: place for row, place in by_row.items()} == {key: place for key, (place, _) in places.items()}
     live = live_entries(sources).to_pylist()
     assert {row["key"]: (row["file_id"], row["instant_ms"]) for row in live} == state
     assert len(live) == len(state)
@@ -87,8 +89,7 @@ def test_the_index_of_a_table_is_asked_by_key(client):
     keys = pa.chunked_array([["k0", None, "k1"], [], ["k2", "no", "k0"]], pa.string())
     found = {row["key"]: (row["partition"], row["file_id"]) for row in index.get_record_locations(keys).to_pylist()}
     assert found == {"k0": ("p", "f0"), "k1": ("q", "new"), "k2": ("r", "again")}
-    rows, places = index.find(keys)
-    assert dict(zip(rows.tolist(), places["file_id"].to_pylist(), strict=True)) == {0: "f0", 2: "new", 3: "again"}
+    assert places_by_row(index.find(keys)) == {0: "f0", 2: "new", 3: "again"}
     groups = index.group_of(pa.array(["k0", "k1"]))
     for key, group in zip(["k0", "k1"], groups.tolist(), strict=True):
         [row] = index.group_locations(group, pa.array([key, key, None])).to_pylist()
@@ -211,9 +212,8 @@ def test_the_newest_family_that_knows_a_key_counts(tmp_path):
         key: "old" if number % 3 == 0 else "new" for number, key in enumerate(keys)
     }
     assert found.num_rows == len(keys)
-    rows, again = grown.find(pa.array([*keys, *keys]))
-    assert sorted(rows.tolist()) == list(range(len(keys)))
-    assert again["file_id"].to_pylist() == found["file_id"].to_pylist()
+    by_row = places_by_row(grown.find(pa.array([*keys, *keys])))
+    assert by_row == {number: "old" if number % 3 == 0 else "new" for number in range(len(keys))}
 
 
 def test_a_key_that_is_no_text_is_an_error():

@@ -11,6 +11,7 @@ from table_format.codecs.avro_schema import schema_text
 from table_format.errors import RecordError, RecordIndexError, SchemaError
 from table_format.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from table_format.metadata_table.record_index_entries import PLACES_SCHEMA
+from table_format.metadata_table.record_index_shard import Found
 from table_format.storage import Storage
 from table_writer.encoding.base_file import write_base_file
 from table_writer.encoding.meta_columns import add_meta_columns
@@ -24,7 +25,7 @@ FILES = file_names_of(PARTITIONS, pa.array(["f0", "f1", "f2"]))
 HOMES = {"a": ("p", "f0"), "b": ("q", "f1"), "c": ("q", "f2")}
 
 
-def lookup(keys: Any, partitions: Any) -> tuple[Any, pa.Table]:
+def lookup(keys: Any, partitions: Any) -> Found:
     """An index that has `HOMES`."""
     asked = enumerate(keys.to_pylist())
     homes = {row: HOMES[key] for row, key in asked if key in HOMES}
@@ -32,7 +33,7 @@ def lookup(keys: Any, partitions: Any) -> tuple[Any, pa.Table]:
         homes = {row: place for row, place in homes.items() if place[0] == partitions[row].as_py()}
     rows = list(reversed(homes))
     places = [{"partition": homes[row][0], "file_id": homes[row][1], "instant_ms": 1} for row in rows]
-    return np.array(rows, np.int64), pa.Table.from_pylist(places, schema=PLACES_SCHEMA)
+    return Found(np.array(rows, np.int64), np.arange(len(rows)), pa.Table.from_pylist(places, schema=PLACES_SCHEMA))
 
 
 def batch(
