@@ -48,7 +48,6 @@ KINDS = {
         "hoodie.metadata.record.index.max.filegroup.count": "2",
     },
 }
-VERSIONS = ("0.15.0", "1.0.2", "1.2.0")
 Model = dict[str, tuple[str, int]]
 
 
@@ -166,24 +165,6 @@ def test_archives_in_turns(apache: ApacheHudi, life: Life) -> None:
     for row in apache.validate_files(life.path):
         assert row["is_present_in_fs"], row
         assert row["is_present_in_metadata"], row
-
-
-@pytest.mark.slow
-def test_three_releases_in_turns(release: Callable[[str], ApacheHudi], life: Life) -> None:
-    """One table, which each release reads and goes on with, archiving by its own rules; and so do we."""
-    for version in VERSIONS:
-        life.by_us(9)
-        life.check()
-        before = set(life.client.timeline().archive.writes)
-        assert before
-        for reader in VERSIONS:
-            assert rows_of(release(reader).read(life.path)) == life.wanted
-        life.by(release(version), 9, {})
-        life.check()
-        assert rows_of(release(version).read(life.path)) == life.wanted
-    life.by_us(12)
-    life.check()
-    assert set(life.client.timeline().archive.writes) > before
 
 
 def test_an_index_whose_keys_were_all_deleted(apache: ApacheHudi, tmp_path: Path) -> None:
