@@ -108,6 +108,15 @@ class Archive:
                     raise
         raise AssertionError
 
+    def content(self, instant: Instant) -> bytes | None:
+        """What is kept of an instant's file; None if it is not archived.
+
+        Raises:
+            CorruptFileError: a file of the archive is damaged.
+        """
+        name = instant.file_name
+        return next((content() for archived, content in self.files() if archived.file_name == name), None)
+
     def _of_all_files(self, question: str, read: Callable[[str], tuple[Result, ...]]) -> list[Result]:
         """Results of all files in order; retried, since archiving merges files into larger ones and deletes them."""
         for rest in reversed(range(_TRIES)):

@@ -259,12 +259,21 @@ class Timeline:
         return f"{self.folder}/{instant.file_name}"
 
     def read(self, instant: Instant) -> bytes:
-        """The content of the instant's file.
+        """The content of the instant's file, or what the archive keeps of it if it was archived meanwhile.
 
         Raises:
-            MissingFileError: the instant was archived or rolled back meanwhile.
+            MissingFileError: the instant was rolled back meanwhile.
         """
-        return self.storage.read(self.path(instant))
+        path = self.path(instant)
+        try:
+            return self.storage.read(path)
+        except MissingFileError:
+            archive = Archive(self.storage, self.history_folder, self.layout)  # as it is now
+            with contextlib.suppress(CorruptFileError):  # what is missing is said all the same
+                content = archive.content(instant)
+                if content is not None:
+                    return content
+            raise
 
     def commit_metadata(self, instant: Instant) -> CommitMetadata:
         """Commit metadata of a completed commit, deltacommit or replacecommit.

@@ -5,9 +5,11 @@ import pytest
 
 from catalog import Table
 from table_format.actions.rollback import RollbackMetadata
+from table_format.errors import MissingFileError
 from table_format.instant import State
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_format.timeline.archive_log import archive_files
 from table_format.timeline.whole import with_archive
 from table_writer.archive.archive import ArchiveReport, archive
 from table_writer.archive.files import write_archive_file
@@ -67,6 +69,33 @@ def test_the_archive_keeps_what_the_files_held(client, storage):
     assert whole.replaced == replaced
     requested = next(i for i in whole.writes if i.action == "replacecommit").at(State.REQUESTED)
     assert whole.read(requested)
+
+
+def test_a_timeline_loaded_before_reads_on(client, storage):
+    live(client, BY_HAND, 9)
+    before, read = client.timeline(), client.timeline()
+    metadata = {i.time: read.commit_metadata(i) for i in read.writes}
+    undone, replaced = read.rolled_back, read.replaced
+    report = archive(client, SHORT)
+    assert not any(storage.exists(before.path(i)) for i in before.instants[: len(report.instants)])
+    assert {i.time: before.commit_metadata(i) for i in before.writes} == metadata
+    assert before.rolled_back == undone
+    assert undone
+    assert before.replaced == replaced
+    assert replaced
+    storage.delete(before.path(before.instants[-1]))
+    with pytest.raises(MissingFileError):
+        before.read(before.instants[-1])
+
+
+def test_a_damaged_archive_does_not_hide_what_is_missing(client, storage):
+    live(client, BY_HAND, 9)
+    before = client.timeline()
+    archive(client, SHORT)
+    for file in archive_files(storage, ".hoodie/archived"):
+        storage.overwrite(file.path, storage.read(file.path)[:-20])
+    with pytest.raises(MissingFileError, match=before.instants[0].file_name):
+        before.read(before.instants[0])
 
 
 def test_a_dry_run_tells_what_a_run_does(client, storage):
