@@ -179,9 +179,17 @@ def free_space(client: TableClient, failed: Iterable[Instant]) -> None:
 
 
 def surely_dead_writes(client: TableClient) -> list[Instant]:
-    """Pending writes of processes of this machine that have ended."""
-    pending = [instant for instant in client.timeline().pending if instant.action in WRITE_ACTIONS]
-    return [instant for instant in pending if heartbeat.is_known_dead(client.storage, instant.time)]
+    """Pending writes of processes of this machine that have ended.
+
+    The timeline is loaded once more when they are known to be dead, without the table's lock: one of them may have
+    completed its write in between.
+    """
+
+    def pending() -> list[Instant]:
+        return [instant for instant in client.timeline().pending if instant.action in WRITE_ACTIONS]
+
+    dead = {instant.time for instant in pending() if heartbeat.is_known_dead(client.storage, instant.time)}
+    return [instant for instant in pending() if instant.time in dead] if dead else []
 
 
 def _execute(client: TableClient, rollback: str, plan: RollbackPlan) -> RollbackMetadata:

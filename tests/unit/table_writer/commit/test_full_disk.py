@@ -11,7 +11,9 @@ import pytest
 from table_format.errors import NoSpaceError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
-from table_writer.commit.rollback import rollback_failed_writes
+from table_writer.commit.rollback import free_space, rollback_failed_writes, surely_dead_writes
+from table_writer.commit.transaction import WriteTransaction
+from table_writer.timeline import heartbeat
 from tests.support import toy_table
 from tests.support.full_disk import QuotaStorage, limited_to, small_file_system
 from tests.support.toy_table import assert_tidy, rows_of, upsert
@@ -85,6 +87,28 @@ def test_files_of_a_dead_writer_make_room_for_its_rollback(tmp_path: Path) -> No
         upsert(TableClient.open(storage), {("p=a", 1): {"k2": 20}}, OPTIONS)
     assert rows_of(storage.uri) == before | {("p=a", "k2"): 20}
     assert_tidy(storage.uri)
+
+
+def test_a_write_that_completes_just_before_its_writer_dies_keeps_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was pending when the timeline was loaded, and its writer is dead when that is looked up."""
+    storage = make(tmp_path / "t")
+    client = TableClient.open(storage)
+    before = rows_of(storage.uri)
+    write = toy_table.begin(client)
+    write.mark_inflight()
+    stats, columns = toy_table.write_files(write, {("p=a", 1): {"k2": 20}})
+
+    def complete_and_die(_: Storage, instant: str) -> bool:
+        assert instant == write.instant
+        write.commit(stats, schema_json=toy_table.SCHEMA_JSON, column_stats=columns)
+        return True
+
+    monkeypatch.setattr(heartbeat, "is_known_dead", complete_and_die)
+    monkeypatch.setattr(WriteTransaction, "_tidy", lambda _: None)  # its markers are left
+    free_space(client, surely_dead_writes(client))
+    assert rows_of(storage.uri) == before | {("p=a", "k2"): 20}
 
 
 def test_a_rollback_by_hand_frees_space_before_it_plans(tmp_path: Path) -> None:
