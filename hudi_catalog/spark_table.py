@@ -26,6 +26,7 @@ from spark_writer.spark_types import (
 from table_format.errors import ArgumentError, OptionError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
@@ -225,9 +226,9 @@ class HudiTable(Table):
     def _executor(self) -> SparkExecutor:
         return SparkExecutor(self._session)
 
-    def _source(self, operation: Operation, rows: Any) -> Any:
+    def _source(self, operation: Operation, rows: Any) -> tuple[Any, Timeline | None]:
         if is_frame(rows):
-            return FrameRows(rows)
+            return FrameRows(rows), None
         if type(rows).__module__.startswith("pyspark."):
             check_frame(rows, operation.value)  # an RDD, or a DataFrame of pandas on Spark
         return super()._source(operation, rows)
