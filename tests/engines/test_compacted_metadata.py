@@ -8,7 +8,7 @@ import pytest
 
 from catalog import Table
 from table_format.hfile.reader import HFileReader
-from table_writer.encoding import hfile
+from table_writer.encoding import hfile, metadata_records
 from table_writer.encoding.merged_hfile import BlockwiseHFile
 from tests.support.apache_hudi_client import ApacheHudi
 from tests.support.local_writes import LocalTable
@@ -49,7 +49,10 @@ def base_files(path: Path, partition: str) -> list[bytes]:
 
 def test_apache_reads_and_goes_on_with_copied_blocks(apache: ApacheHudi, tmp_path: Path) -> None:
     path = tmp_path / "t"
-    with mock.patch.object(hfile, "DEFAULT_BLOCK_SIZE", 700):
+    with (
+        mock.patch.object(hfile, "DEFAULT_BLOCK_SIZE", 700),
+        mock.patch.object(metadata_records, "_LISTING_BLOCK", 700),
+    ):
         local = LocalTable.create(
             str(path), SCHEMA, OPTIONS | {"hoodie.metadata.index.column.stats.file.group.count": "1"}
         )
