@@ -12,7 +12,7 @@ from table_format.config.table_config import create_table_config
 from table_format.metadata_table.reader import MetadataTable
 from table_format.storage import Storage
 from table_format.table.client import TableClient
-from table_writer.encoding import hfile
+from table_writer.encoding import hfile, metadata_records
 from table_writer.metadata.compaction import MAX_DELTA_COMMITS_KEY
 from table_writer.metadata.creation import create_metadata_table
 from table_writer.metadata.recovery import rollback_in_metadata_table
@@ -96,7 +96,11 @@ def new_table(folder, shards):
 @given(STEPS, st.integers(1, 3), st.sampled_from([1, 300, hfile.DEFAULT_BLOCK_SIZE]))
 def test_the_metadata_table_holds_what_was_committed(steps, shards, block_size):
     # with small data blocks a compaction copies those into which no change falls
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(hfile, "DEFAULT_BLOCK_SIZE", block_size):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.object(hfile, "DEFAULT_BLOCK_SIZE", block_size),
+        mock.patch.object(metadata_records, "_LISTING_BLOCK", block_size),
+    ):
         model = new_table(folder, shards)
         for step in steps:
             model.step(*step)
