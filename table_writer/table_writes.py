@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from table_writer.execution.executor import Executor
     from table_writer.record_index.bootstrap import BootstrapReport
     from table_writer.record_index.verify import VerifyReport
+    from table_writer.services.clean import CleanReport
     from table_writer.summary import WriteSummary
 
 Rows = TypeVar("Rows")
@@ -83,22 +84,37 @@ class TableWrites(ABC, Generic[Rows]):
         names = [partitions] if isinstance(partitions, str) else list(partitions)
         return self._write(Operation.DELETE_PARTITION, None, options, names)
 
-    def clean(self, options: Options | None = None) -> int:
+    def clean(
+        self,
+        options: Options | None = None,
+        *,
+        commits: int | None = None,
+        hours: int | None = None,
+        versions: int | None = None,
+        dry_run: bool = False,
+    ) -> CleanReport:
         """Delete files that only expired states of the table need; writes do this automatically.
 
+        Files of savepoints stay, and so does whatever a running write may still read.
+
         Args:
-            options: `hoodie.clean.policy`, `hoodie.clean.commits.retained` and so on.
+            options: `hoodie.clean.policy`, `hoodie.clean.commits.retained` and so on; they decide what is kept where
+                none of the next three arguments does.
+            commits: keep the states of the table after each of this many newest commits.
+            hours: keep the states of this many hours.
+            versions: keep this many versions of each file group.
+            dry_run: report what would be deleted, and change nothing.
 
-        Returns:
-            Number of deleted files.
+        Raises:
+            ArgumentError: more than one of `commits`, `hours` and `versions`.
+            OptionError: one of them, or an option, has no valid value.
         """
-        from table_writer.services.clean import clean
+        from table_writer.services.clean import clean, policy_options
 
-        def service(client: TableClient, merged: WriteOptions, _: Executor) -> int:
-            done = clean(client, merged.texts)
-            return done.total_files_deleted if done else 0
-
-        return self.run_service(service, options)
+        policy = policy_options(commits=commits, hours=hours, versions=versions)
+        return self.run_service(
+            lambda client, merged, _: clean(client, {**merged.texts, **policy}, dry_run=dry_run), options
+        )
 
     def archive(self, options: Options | None = None, *, dry_run: bool = False) -> ArchiveReport:
         """Move the oldest instants from the active timeline to the archive, as writes do where that is automatic.

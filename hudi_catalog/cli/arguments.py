@@ -33,6 +33,11 @@ def all_options(config: str | None, option: Iterable[str] | None) -> dict[str, s
     return {**stored, **dict(key_value(text) for text in option or [])}
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: `1 file`, `2 files`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def print_json(value: Any) -> None:
     """Print JSON on standard output."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")

@@ -49,6 +49,7 @@ _COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     write_commands.create,
     write_commands.write,
     write_commands.delete,
+    service_commands.clean,
     service_commands.archive,
     sync,
     gateway,

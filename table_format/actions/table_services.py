@@ -5,11 +5,14 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from table_format.actions.avro_schemas import CLEAN_METADATA, CLEANER_PLAN
 from table_format.codecs.avro_file import AvroContent, read_avro_record, write_avro_file
 from table_format.instant import Instant, State
+
+#: Key of the times of savepoints in the extra metadata of a clean's plan and result, since Apache Hudi 0.15.0.
+_SAVEPOINTS: Final = "savepointed_timestamps"
 
 
 @dataclass(slots=True)
@@ -22,6 +25,8 @@ class CleanerPlan(AvroContent):
         earliest_instant: the oldest instant that readers may still ask for, if the policy has one.
         last_completed_commit: the newest completed write when the plan was made.
         partitions_to_delete: partitions that are deleted with all their files.
+        savepoints: times of the savepoints whose files were kept (Apache's `savepointed_timestamps`): once one of them
+            is deleted, the next clean has to look at the partitions that it held files of.
     """
 
     policy: str
@@ -29,6 +34,7 @@ class CleanerPlan(AvroContent):
     earliest_instant: Instant | None = None
     last_completed_commit: str = ""
     partitions_to_delete: list[str] = field(default_factory=list)
+    savepoints: list[str] = field(default_factory=list)
 
     def to_avro(self) -> bytes:
         """The content of the requested and the inflight file."""
@@ -45,7 +51,7 @@ class CleanerPlan(AvroContent):
                 for partition, paths in self.files.items()
             },
             "partitionsToBeDeleted": self.partitions_to_delete,
-            "extraMetadata": {},
+            "extraMetadata": _extra(self.savepoints),
         }
         return write_avro_file(CLEANER_PLAN, [record])
 
@@ -63,6 +69,7 @@ class CleanerPlan(AvroContent):
             and Instant(earliest["timestamp"], earliest["action"], State[earliest["state"].upper()]),
             last_completed_commit=record.get("lastCompletedCommitTimestamp") or "",
             partitions_to_delete=list(record.get("partitionsToBeDeleted") or []),
+            savepoints=_savepoints(record),
         )
 
 
@@ -86,6 +93,7 @@ class CleanMetadata(AvroContent):
         millis: how long it took.
         earliest_commit_to_retain: see `CleanerPlan.earliest_instant`; empty without one.
         partitions: by partition path.
+        savepoints: see `CleanerPlan.savepoints`.
     """
 
     start_time: str
@@ -93,6 +101,7 @@ class CleanMetadata(AvroContent):
     earliest_commit_to_retain: str = ""
     last_completed_commit: str = ""
     partitions: dict[str, CleanPartition] = field(default_factory=dict)
+    savepoints: list[str] = field(default_factory=list)
 
     @property
     def total_files_deleted(self) -> int:
@@ -121,7 +130,7 @@ class CleanMetadata(AvroContent):
             },
             "version": 2,
             "bootstrapPartitionMetadata": {},
-            "extraMetadata": {},
+            "extraMetadata": _extra(self.savepoints),
         }
         return write_avro_file(CLEAN_METADATA, [record])
 
@@ -143,7 +152,18 @@ class CleanMetadata(AvroContent):
                 )
                 for partition, values in record["partitionMetadata"].items()
             },
+            savepoints=_savepoints(record),
         )
+
+
+def _extra(savepoints: Iterable[str]) -> dict[str, str]:
+    text = ",".join(savepoints)
+    return {_SAVEPOINTS: text} if text else {}
+
+
+def _savepoints(record: Mapping[str, Any]) -> list[str]:
+    text = (record.get("extraMetadata") or {}).get(_SAVEPOINTS) or ""
+    return [time.strip() for time in text.split(",") if time.strip()]
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from table_format.timeline.timeline import FOLDER, Timeline
 from table_writer.archive.entries import encode_entry
 from table_writer.archive.files import join_small_files, newest_states, write_archive_file
 from table_writer.archive.limits import data_instants, metadata_instants
-from table_writer.services.clean import note_cleaned
+from table_writer.services.clean_plan import note_cleaned
 from table_writer.timeline.instants import table_lock
 from table_writer.timeline.options import ArchiveOptions, ProtocolOptions
 

@@ -29,7 +29,7 @@ from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.metadata import instants
 from table_writer.metadata.recovery import metadata_partitions
-from table_writer.services.clean import find_horizon
+from table_writer.services.clean_plan import find_horizon
 from table_writer.timeline.options import ArchiveOptions, CleaningPolicy, ProtocolOptions
 
 #: Apache's archives hold no others of a copy-on-write table; restores, savepoints and indexings stay active.

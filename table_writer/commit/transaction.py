@@ -55,7 +55,7 @@ from table_writer.metadata.index_deltas import DeltaFile
 from table_writer.metadata.index_files import IndexChanges
 from table_writer.metadata.index_options import IndexOptions
 from table_writer.metadata.writer import has_private_index, record_commit
-from table_writer.services.clean import clean_locked
+from table_writer.services.clean import clean_locked, is_due
 from table_writer.timeline.heartbeat import Heartbeat
 from table_writer.timeline.instants import RequestedReplaceMetadata, ensure_state, instant_path, next_time, table_lock
 from table_writer.timeline.markers import delete_markers, read_markers
@@ -412,10 +412,11 @@ class WriteTransaction:
             self._heartbeat.stop()
 
     def _clean(self, timeline: Timeline) -> None:
-        if not self._protocol.clean.automatic:
+        options = self._protocol.clean
+        if not options.automatic or not is_due(timeline, options):
             return
         try:
-            clean_locked(self.client, self._protocol.clean, timeline=timeline)
+            clean_locked(self.client, options, timeline=timeline)
         except (HudiError, OSError) as error:
             _log.warning("%s: cleaning failed and is left to the next one: %s", self.storage.uri, error)
 

@@ -5,302 +5,215 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import datetime as dt
-import logging
 import posixpath
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from table_format.actions.commit import NO_COMMIT
 from table_format.actions.table_services import CleanerPlan, CleanMetadata, CleanPartition
-from table_format.codecs.arrow_numpy import from_numpy, to_numpy
-from table_format.errors import CorruptFileError, HudiError, MissingFileError
-from table_format.instant import WRITE_ACTIONS, Action, Instant, State, format_instant_time
-from table_format.metadata_table.reader import MetadataTable
-from table_format.slices.file_names import parse_base_file_names
-from table_format.slices.file_slices import list_data_files, replaced_file_groups
+from table_format.config.option_values import alias
+from table_format.config.table_config import require_writable
+from table_format.errors import ArgumentError, CorruptFileError, MissingFileError
+from table_format.instant import Action, Instant, State
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.metadata.writer import record_clean
+from table_writer.services.clean_plan import PlannedClean, list_files, plan_table, sizes_of
 from table_writer.timeline.instants import delete_pending, ensure_state, request, table_lock
 from table_writer.timeline.options import CleaningPolicy, CleanOptions, ProtocolOptions
 
+_THREADS: Final = 16
+_MANY: Final = 64
+_RETAINED: Final = {
+    CleaningPolicy.COMMITS: "hoodie.clean.commits.retained",
+    CleaningPolicy.HOURS: "hoodie.clean.hours.retained",
+    CleaningPolicy.VERSIONS: "hoodie.clean.fileversions.retained",
+}
+
 
 @dataclass(frozen=True, slots=True)
-class Horizon:
-    """How far back states of the table stay readable.
+class CleanReport:
+    """What a clean deleted, or would delete.
 
     Attributes:
-        earliest: the oldest write whose state stays readable; None under the policy of file versions.
-        protected: the newest write that every pending write saw completed when it began, and whose state it may still
-            read; None when nothing is pending, `""` when there is no such write.
+        instants: times of the cleans on the timeline: interrupted ones that were finished, and the new one.
+        files: number of data files.
+        bytes: their sizes.
+        partitions: number of partitions that they were in.
+        earliest: time of the oldest write whose state of the table stays readable; None under the policy of file
+            versions, and when nothing was deleted.
     """
 
-    earliest: Instant | None
-    protected: str | None
-
-
-def find_horizon(
-    timeline: Timeline,
-    options: CleanOptions,
-    timezone: str,
-    now: dt.datetime,
-    changed: Mapping[str, int] | None = None,
-) -> Horizon | None:
-    """The oldest state to keep; None when nothing is old enough to delete.
-
-    Args:
-        timeline: the data table's.
-        options: see `CleanOptions`.
-        timezone: of the timeline.
-        now: with a time zone.
-        changed: modification times of the timeline's files by name, epoch milliseconds; with None a write is taken to
-            have seen all writes of earlier times.
-    """
-    protected = _protected(timeline, changed or {})
-    writes = timeline.writes
-    if options.policy is CleaningPolicy.VERSIONS:
-        return Horizon(None, protected) if writes else None
-    if options.policy is CleaningPolicy.COMMITS:
-        if len(writes) <= options.commits:
-            return None
-        earliest = writes[-options.commits]
-    else:
-        if not writes:
-            return None
-        cut = format_instant_time(
-            (now - dt.timedelta(hours=options.hours)).astimezone(dt.UTC if timezone == "UTC" else None)
-        )
-        earliest = next((write for write in writes if write.time >= cut), writes[-1])
-    if protected is not None and earliest.time > protected:
-        bound = next((write for write in writes if write.time == protected), None)
-        return None if bound is None else Horizon(bound, protected)
-    return Horizon(earliest, protected)
-
-
-def plan_clean(
-    timeline: Timeline,
-    files: pa.Table,
-    replaced: pa.Table,
-    *,
-    horizon: Horizon,
-    options: CleanOptions,
-    savepointed: Iterable[str] = (),
-) -> CleanerPlan | None:
-    """Choose the files to delete.
-
-    Each file group keeps the versions from the earliest write to keep on and the newest one before it (by commits or
-    hours), or its newest versions (by versions). Replaced file groups are deleted with all versions once the replacing
-    write is older than the earliest one to keep. Files that a pending write may be reading or a savepoint lists are
-    kept. Files of instants that did not complete are left to rollbacks.
-
-    Args:
-        timeline: the data table's.
-        files: data files of the partitions to clean; columns partition, file_name.
-        replaced: `replaced_file_groups(timeline)`.
-        horizon: see `find_horizon`.
-        options: see `CleanOptions`.
-        savepointed: names of data files to keep.
-
-    Returns:
-        None when there is nothing to delete.
-    """
-    versions = _versions(files, timeline)
-    if versions.num_rows == 0:
-        return None
-    gone = _replaced_before(replaced, horizon)
-    is_replaced = _in_groups(versions, replaced)
-    old = _superseded(versions, horizon, options) & ~is_replaced
-    doomed = versions.filter(from_numpy(old | _in_groups(versions, gone)))
-    doomed = doomed.filter(pc.invert(pc.is_in(doomed["file_name"], pa.array(list(savepointed), pa.string()))))
-    if doomed.num_rows == 0:
-        return None
-    paths: dict[str, list[str]] = {}
-    for row in doomed.select(["partition", "file_name"]).to_pylist():
-        paths.setdefault(row["partition"], []).append(posixpath.join(row["partition"], row["file_name"]))
-    last = timeline.last_completed_write()
-    return CleanerPlan(options.policy.value, paths, horizon.earliest, last.time if last else "")
-
-
-def _protected(timeline: Timeline, changed: Mapping[str, int]) -> str | None:
-    """See `Horizon`.
-
-    With concurrent writers a write may complete after another one of a later time has begun, which goes on reading the
-    state before it. The modification times of their timeline files, made under the table's lock, show the order.
-    """
-    pending = [i for i in timeline.pending if i.comparable_action in WRITE_ACTIONS]
-    if not pending:
-        return None
-    oldest = min(i.time for i in pending)
-    begun = min((changed.get(i.at(State.REQUESTED).file_name, 0) for i in pending), default=0)
-    if changed:
-        late = [i.time for i in timeline.writes if changed.get(i.file_name, begun) >= begun]
-        oldest = min([oldest, *late])
-    return max((write.time for write in timeline.writes if write.time < oldest), default="")
-
-
-def _versions(files: pa.Table, timeline: Timeline) -> pa.Table:
-    """Committed base files by partition, file group and instant."""
-    files = files.combine_chunks()
-    parts = parse_base_file_names(files["file_name"])
-    table = pa.table(
-        {
-            "partition": files["partition"],
-            "file_id": parts["file_id"],
-            "instant": parts["instant"],
-            "file_name": files["file_name"],
-        }
-    )
-    table = table.filter(pc.is_valid(parts["instant"]))
-    committed = [time for time in pc.unique(table["instant"]).to_pylist() if timeline.is_committed(time)]
-    table = table.filter(pc.is_in(table["instant"], pa.array(committed, pa.string())))
-    return table.sort_by([("partition", "ascending"), ("file_id", "ascending"), ("instant", "ascending")])
-
-
-def _superseded(versions: pa.Table, horizon: Horizon, options: CleanOptions) -> Any:
-    """Which rows of sorted versions have enough newer ones in their file group.
-
-    Files of one file group and instant (of retried tasks) count as one version.
-    """
-    group, version = _runs(versions)
-    starts = np.flatnonzero(np.diff(version, prepend=-1))
-    count = options.versions if options.policy is CleaningPolicy.VERSIONS else 1
-    later = version + count
-    exists = later < len(starts)
-    later_row = starts[np.where(exists, later, 0)]
-    exists &= group[later_row] == group
-    next_version = np.minimum(version + 1, len(starts) - 1)
-    instants = versions["instant"].combine_chunks()
-    following = instants.take(from_numpy(starts[next_version].astype(np.int64)))
-    if horizon.earliest is not None:
-        # the newest version before the earliest write is kept: the version after it must be older, too
-        exists &= to_numpy(pc.less(following, horizon.earliest.time))
-    if horizon.protected is not None:
-        exists &= to_numpy(pc.less_equal(following, horizon.protected))
-    return exists
-
-
-def _runs(versions: pa.Table) -> tuple[Any, Any]:
-    """Ordinals of the file group and of the version of each row of sorted versions."""
-    partition, file_id, instant = (versions[name].combine_chunks() for name in ("partition", "file_id", "instant"))
-    rows = versions.num_rows
-
-    def changes(column: Any) -> Any:
-        return to_numpy(pc.not_equal(column.slice(1), column.slice(0, rows - 1)))
-
-    new_group = changes(partition) | changes(file_id)
-    new_version = new_group | changes(instant)
-    group, version = (np.concatenate([[0], np.cumsum(flags)]).astype(np.int64) for flags in (new_group, new_version))
-    return group, version
-
-
-def _replaced_before(replaced: pa.Table, horizon: Horizon) -> pa.Table:
-    if horizon.earliest is not None:
-        replaced = replaced.filter(pc.less(replaced["replaced_at"], horizon.earliest.time))
-    if horizon.protected is not None:
-        replaced = replaced.filter(pc.less_equal(replaced["replaced_at"], horizon.protected))
-    return replaced
-
-
-def _in_groups(versions: pa.Table, groups: pa.Table) -> Any:
-    return to_numpy(pc.is_in(_group_keys(versions), _group_keys(groups)))
-
-
-def _group_keys(table: pa.Table) -> Any:
-    return pc.binary_join_element_wise(table["partition"].combine_chunks(), table["file_id"].combine_chunks(), "\x00")
-
-
-_log = logging.getLogger(__name__)
-
-_THREADS: Final = 16
-
-_MANY: Final = 64
-
-_NOTE: Final = ".cleaned_until"
-
-"""File in the folder of the archive, see `note_cleaned`; Apache's tools pass it over."""
+    instants: tuple[str, ...] = ()
+    files: int = 0
+    bytes: int = 0
+    partitions: int = 0
+    earliest: str | None = None
 
 
 def clean(
-    client: TableClient, options: Mapping[str, str] | None = None, now: dt.datetime | None = None
-) -> CleanMetadata | None:
+    client: TableClient,
+    options: Mapping[str, str] | None = None,
+    now: dt.datetime | None = None,
+    *,
+    dry_run: bool = False,
+) -> CleanReport:
     """Delete file versions that no state of the table needs which the cleaning policy keeps readable.
 
-    An interrupted clean is finished first. Everything happens under the table's lock.
+    An interrupted clean is finished first. Everything happens under the table's lock. There is no clean on the timeline
+    when there was nothing to delete.
 
     Args:
         client: the table.
-        options: `hoodie.clean.policy`, `hoodie.cleaner.commits.retained` and so on.
+        options: `hoodie.clean.policy`, `hoodie.clean.commits.retained` and so on. Unless
+            `hoodie.clean.incremental.enabled` is set, all partitions are looked at.
         now: the end of the hours that are kept; the present by default.
+        dry_run: report what would be deleted, change nothing, and take no lock.
 
-    Returns:
-        What was deleted, or None when there was nothing to delete (then there is no clean on the timeline).
+    Raises:
+        OptionError: an invalid option.
+        LockError: the table lock could not be taken.
+        UnsupportedTableError: a table of this kind can only be read.
     """
-    protocol = ProtocolOptions.parse(options or {})
+    options = options or {}
+    incremental = alias(options, "hoodie.clean.incremental.enabled", "hoodie.cleaner.incremental.mode")
+    protocol = ProtocolOptions.parse({incremental: "false", **options})
+    if dry_run:
+        require_writable(client.config, client.storage.uri)
+        return _foresee(client, protocol.clean, now)
     with table_lock(client, protocol):
         return clean_locked(client, protocol.clean, now)
 
 
+def policy_options(
+    *, commits: int | None = None, hours: int | None = None, versions: int | None = None
+) -> dict[str, str]:
+    """The options that keep some commits, hours or file versions; none if all are None.
+
+    Raises:
+        ArgumentError: more than one is set.
+    """
+    counts = {CleaningPolicy.COMMITS: commits, CleaningPolicy.HOURS: hours, CleaningPolicy.VERSIONS: versions}
+    wanted = {policy: count for policy, count in counts.items() if count is not None}
+    if len(wanted) > 1:
+        raise ArgumentError("a clean keeps a number of commits, of hours or of file versions: give one of them")
+    return {
+        key: text
+        for policy, count in wanted.items()
+        for key, text in (("hoodie.clean.policy", policy.value), (_RETAINED[policy], str(count)))
+    }
+
+
+def is_due(timeline: Timeline, options: CleanOptions) -> bool:
+    """Whether the automatic clean runs after a commit: there are enough since the last one, or one was interrupted."""
+    if options.every == 1 or any(instant.action == Action.CLEAN for instant in timeline.pending):
+        return True
+    last = max((instant.time for instant in timeline.completed if instant.action == Action.CLEAN), default="")
+    return sum(1 for write in timeline.writes if write.time > last) >= options.every
+
+
 def clean_locked(
     client: TableClient, options: CleanOptions, now: dt.datetime | None = None, *, timeline: Timeline | None = None
-) -> CleanMetadata | None:
+) -> CleanReport:
     """`clean` for a caller that holds the table's lock, and may have loaded the timeline under it."""
     timeline = timeline or client.timeline()
-    done = resume_cleans(client, timeline)
-    if done is not None:
+    finished = _Finished()
+    if _resume(client, timeline, finished):
         timeline = client.timeline(timeline)
-    plan = _plan(client, timeline, options, now or dt.datetime.now(dt.UTC))
-    if plan is not None:
+    planned = plan_table(client, timeline, options, now)
+    if planned is not None:
         # Apache's cleaner, which may have to finish this clean, needs full URIs
+        plan = planned.plan
         whole = {p: [client.storage.full_uri(path) for path in paths] for p, paths in plan.files.items()}
         content = dataclasses.replace(plan, files=whole).to_avro()
         instant = request(client, Action.CLEAN, content, timeline)
-        done = _execute(client, instant.time, plan, content)
-    return done
+        finished.add(instant.time, planned)
+        _execute(client, instant.time, plan, content)
+    return finished.report()
 
 
-def resume_cleans(client: TableClient, timeline: Timeline) -> CleanMetadata | None:
-    """Finish interrupted cleans, under their own instants; the caller holds the table's lock."""
-    done = None
+def resume_cleans(client: TableClient, timeline: Timeline) -> bool:
+    """Finish interrupted cleans, under their own instants; the caller holds the table's lock.
+
+    Returns:
+        Whether there was one.
+    """
+    return _resume(client, timeline, _Finished())
+
+
+class _Finished:
+    """Collects what several cleans delete, or would; plans may name the same files."""
+
+    def __init__(self) -> None:
+        self._instants: list[str] = []
+        self._sizes: dict[tuple[str, str], int] = {}
+        self._earliest: str | None = None
+
+    def add(self, instant: str | None, planned: PlannedClean) -> None:
+        plan, sizes = planned.plan, planned.sizes
+        self._instants += [] if instant is None else [instant]
+        for partition, paths in plan.files.items():
+            for name in map(posixpath.basename, paths):
+                self._sizes[partition, name] = sizes.get(name, 0)
+        self._earliest = plan.earliest_instant.time if plan.earliest_instant else None
+
+    def report(self) -> CleanReport:
+        partitions = len({partition for partition, _ in self._sizes})
+        return CleanReport(
+            tuple(self._instants), len(self._sizes), sum(self._sizes.values()), partitions, self._earliest
+        )
+
+
+def _foresee(client: TableClient, options: CleanOptions, now: dt.datetime | None) -> CleanReport:
+    timeline = client.timeline()
+    foreseen = _Finished()
+    for instant, content in _interrupted(timeline):
+        plan = _plan_of(timeline, instant, content)
+        if plan is not None:
+            foreseen.add(instant.time, _with_sizes(client, timeline, plan))
+    planned = plan_table(client, timeline, options, now)
+    if planned is not None:
+        foreseen.add(None, planned)
+    return foreseen.report()
+
+
+def _resume(client: TableClient, timeline: Timeline, finished: _Finished) -> bool:
+    """See `resume_cleans`."""
+    for instant, content in _interrupted(timeline):
+        plan = _plan_of(timeline, instant, content)
+        if plan is None:
+            delete_pending(client.storage, instant.time, Action.CLEAN)
+            continue
+        finished.add(instant.time, _with_sizes(client, timeline, plan))
+        _execute(client, instant.time, plan, content)
+    return any(instant.action == Action.CLEAN for instant in timeline.pending)
+
+
+def _interrupted(timeline: Timeline) -> Iterator[tuple[Instant, bytes]]:
+    """Pending cleans with the content of their plan; empty if that is missing."""
     for instant in timeline.pending:
-        if instant.action != Action.CLEAN:
-            continue
-        requested = instant.at(State.REQUESTED)
-        try:
-            content = timeline.read(requested)
-            plan = CleanerPlan.from_avro(content, timeline.path(requested))
-        except (CorruptFileError, MissingFileError):
-            delete_pending(client.storage, instant.time, Action.CLEAN)  # its writer died while writing the plan
-            continue
-        done = _execute(client, instant.time, plan, content)
-    return done
+        if instant.action == Action.CLEAN:
+            requested = instant.at(State.REQUESTED)
+            try:
+                yield requested, timeline.read(requested)
+            except MissingFileError:
+                yield requested, b""
 
 
-def _plan(client: TableClient, timeline: Timeline, options: CleanOptions, now: dt.datetime) -> CleanerPlan | None:
-    changed = {entry.name: entry.mtime_ms for entry in client.storage.list(timeline.folder)} if timeline.pending else {}
-    horizon = find_horizon(timeline, options, client.config.timeline_timezone, now, changed)
-    if horizon is None:
+def _plan_of(timeline: Timeline, instant: Instant, content: bytes) -> CleanerPlan | None:
+    """The plan of a pending clean; None if its writer died while writing it."""
+    try:
+        return CleanerPlan.from_avro(content, timeline.path(instant))
+    except CorruptFileError:
         return None
-    partitions = _changed_partitions(timeline, horizon) if options.incremental else None
-    if partitions is not None and not partitions:
-        return None
-    files = _list_files(client, timeline, partitions)
-    return plan_clean(
-        timeline,
-        files,
-        replaced_file_groups(timeline),
-        horizon=horizon,
-        options=options,
-        savepointed=_savepointed(timeline),
-    )
 
 
-def _execute(client: TableClient, instant: str, plan: CleanerPlan, content: bytes) -> CleanMetadata:
+def _with_sizes(client: TableClient, timeline: Timeline, plan: CleanerPlan) -> PlannedClean:
+    return PlannedClean(plan, sizes_of(plan, list_files(client, timeline, sorted(plan.files))))
+
+
+def _execute(client: TableClient, instant: str, plan: CleanerPlan, content: bytes) -> None:
     """Delete the files of a plan, of which some may be deleted already."""
     started = time.monotonic()
     storage = client.storage
@@ -315,6 +228,7 @@ def _execute(client: TableClient, instant: str, plan: CleanerPlan, content: byte
         millis=round((time.monotonic() - started) * 1000),
         earliest_commit_to_retain=earliest.time if earliest else "",
         last_completed_commit=plan.last_completed_commit,
+        savepoints=plan.savepoints,
         partitions={
             partition: CleanPartition(plan.policy, patterns=file_names, deleted=file_names)
             for partition, file_names in names.items()
@@ -322,7 +236,6 @@ def _execute(client: TableClient, instant: str, plan: CleanerPlan, content: byte
     )
     # another tool's writer, which takes no lock, may have finished it meanwhile
     ensure_state(storage, Instant(instant, Action.CLEAN, State.COMPLETED), metadata.to_avro())
-    return metadata
 
 
 def _delete(client: TableClient, paths: Sequence[str]) -> None:
@@ -332,92 +245,3 @@ def _delete(client: TableClient, paths: Sequence[str]) -> None:
         return
     with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
         list(pool.map(client.storage.delete, paths))
-
-
-def _changed_partitions(timeline: Timeline, horizon: Horizon) -> list[str] | None:
-    """Partitions in which a version may have become too old since the last clean; None for all partitions.
-
-    A version becomes too old when the write that superseded it does. Writes before the last clean's earliest one were
-    handled by that clean. In a table without a clean they are all on the timeline, unless some were archived.
-    """
-    if horizon.earliest is None or not timeline.writes:
-        return None
-    last = next((i for i in reversed(timeline.completed) if i.action == Action.CLEAN), None)
-    since = _first_write(timeline) if last is None else _cleaned_until(timeline, last)
-    if since is None or since < timeline.writes[0].time:
-        since = _noted(timeline)
-        if since is None or since < timeline.writes[0].time:
-            return None
-    if any(i.action in (Action.RESTORE, Action.SAVEPOINT) for i in timeline.instants):
-        return None
-    changed: set[str] = set()
-    for write in timeline.writes:
-        if since <= write.time < horizon.earliest.time:
-            commit = timeline.commit_metadata(write)
-            changed |= {stat.partition_path for stat in commit.stats() if stat.prev_commit != NO_COMMIT}
-            changed |= (commit.partition_to_replace_file_ids or {}).keys()
-    return sorted(changed)
-
-
-def _first_write(timeline: Timeline) -> str | None:
-    """Time of the table's first write; None if it may have been archived."""
-    archived = timeline.history_folder and timeline.storage.list(timeline.history_folder)
-    return None if archived else timeline.writes[0].time
-
-
-def _cleaned_until(timeline: Timeline, last: Instant) -> str | None:
-    """The earliest write that a clean kept the state of; None if it kept more than the policy says."""
-    try:
-        metadata = CleanMetadata.from_avro(timeline.read(last), timeline.path(last))
-    except HudiError:
-        return None
-    parts = metadata.partitions.values()
-    differs = any(part.failed or part.policy == CleaningPolicy.VERSIONS.value for part in parts)
-    return None if differs else metadata.earliest_commit_to_retain or None
-
-
-def note_cleaned(client: TableClient, timeline: Timeline, options: CleanOptions, first: str) -> None:
-    """Note how far the table is clean, before writes are archived that no clean on the timeline came to.
-
-    Else cleaning of a table whose writes supersede nothing would look at all of its files after every write.
-
-    Args:
-        client: the table, whose lock the caller holds.
-        timeline: of the table.
-        options: see `CleanOptions`.
-        first: time of the oldest write that stays active.
-    """
-    last = next((i for i in reversed(timeline.completed) if i.action == Action.CLEAN), None)
-    if last is not None and (_cleaned_until(timeline, last) or "") >= first:
-        return
-    now = dt.datetime.now(dt.UTC)
-    horizon = find_horizon(timeline, options, client.config.timeline_timezone, now)
-    if horizon is None or horizon.earliest is None or _plan(client, timeline, options, now) is not None:
-        return
-    client.storage.overwrite(f"{timeline.history_folder}/{_NOTE}", horizon.earliest.time.encode())
-
-
-def _noted(timeline: Timeline) -> str | None:
-    """The earliest write from which on versions may be superseded and still there, as it was noted at archiving."""
-    try:
-        text = timeline.storage.read(f"{timeline.history_folder}/{_NOTE}").decode(errors="replace")
-    except MissingFileError:
-        return None
-    return text if text.isascii() and text.isdigit() else None
-
-
-def _list_files(client: TableClient, timeline: Timeline, partitions: Sequence[str] | None) -> pa.Table:
-    metadata_table = MetadataTable.open(client, timeline)
-    if metadata_table is not None:
-        return metadata_table.files(partitions)
-    return list_data_files(client.storage, partitions)
-
-
-def _savepointed(timeline: Timeline) -> set[str]:
-    """Names of data files of savepoints."""
-    file_names: set[str] = set()
-    for instant in timeline.completed:
-        if instant.action == Action.SAVEPOINT:
-            saved = timeline.savepoint_metadata(instant)
-            file_names.update(name for names in saved.files.values() for name in names)
-    return file_names

@@ -62,6 +62,7 @@ class CleanOptions:
         hours: age up to which states stay readable.
         versions: versions kept of each file group.
         incremental: clean only partitions that changed since the last clean.
+        every: commits since the last clean after which the automatic one runs.
     """
 
     automatic: bool = True
@@ -70,6 +71,7 @@ class CleanOptions:
     hours: int = 24
     versions: int = 3
     incremental: bool = True
+    every: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,9 @@ def _clean(options: Mapping[str, str]) -> CleanOptions:
             options,
             alias(options, "hoodie.clean.incremental.enabled", "hoodie.cleaner.incremental.mode"),
             default=True,
+        ),
+        every=whole_number(
+            options, alias(options, "hoodie.clean.trigger.max.commits", "hoodie.clean.max.commits"), 1, 1
         ),
     )
 

@@ -171,7 +171,7 @@ def test_apache_goes_on_after_our_rollback_and_our_clean(apache: ApacheHudi, tmp
     assert_valid(apache, path)
     upsert(storage, SECOND)
     upsert(storage, THIRD)
-    assert clean(TableClient.open(storage), CLEANING).total_files_deleted
+    assert clean(TableClient.open(storage), CLEANING).files
     assert_tidy(str(path))
     assert ours(path) == theirs(apache, path) == FIRST | SECOND | THIRD
     assert_valid(apache, path)

@@ -41,8 +41,8 @@ def test_cleaning_by_hand(spark: SparkSession, tmp_path: Path) -> None:
     for v in range(4):
         table.upsert(spark.createDataFrame([("a", v)], "id string, v int"))
     assert len(list((tmp_path / "t").glob("*.parquet"))) == 4
-    assert table.clean({"hoodie.cleaner.commits.retained": "1"}) == 2
-    assert table.clean({"hoodie.cleaner.commits.retained": "1"}) == 0
+    assert table.clean({"hoodie.cleaner.commits.retained": "1"}).files == 2
+    assert table.clean({"hoodie.cleaner.commits.retained": "1"}).files == 0
     assert [row.v for row in table.to_df().collect()] == [3]
 
 

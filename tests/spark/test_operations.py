@@ -105,7 +105,7 @@ def test_a_table_of_a_session_and_one_without_do_the_same(spark: SparkSession, t
         outcomes.append(
             (
                 [(each.operation, each.rows_inserted, each.rows_updated, each.rows_deleted) for each in summaries],
-                (report.keys, resized.count, table.verify_index().is_right, table.clean()),
+                (report.keys, resized.count, table.verify_index().is_right, table.clean().files),
                 (table.columns, table.schema, [entry.operation for entry in table.history()]),
                 table.scan("v >= 2", ["id", "v"]).to_arrow().sort_by("id"),
                 table.explain("v < 0").count("\n") > 3,

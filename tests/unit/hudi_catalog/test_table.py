@@ -102,9 +102,7 @@ def test_every_operation(table: hudi_catalog.Table) -> None:
     assert content(table) == expected[:2]
     table.insert_overwrite_table(rows(row(9, "z")))
     assert content(table) == [row(9, "z")]
-    assert (
-        table.clean({"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": 1}) > 0
-    )
+    assert table.clean(versions=1).files > 0
     assert content(table) == content(hudi_catalog.open_table(table.client.storage.uri)) == [row(9, "z")]
 
 

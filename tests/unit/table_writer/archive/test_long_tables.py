@@ -7,7 +7,7 @@ import pytest
 from catalog import Table
 from hudi_catalog.table import create_table, open_table
 from table_format.storage import Storage
-from table_writer.services import clean as cleaning
+from table_writer.services import clean_plan as cleaning
 from tests.support.archived_tables import SHORT
 from tests.support.toy_table import upsert
 from tests.support.work import storage_work
@@ -52,8 +52,8 @@ def test_neither_the_work_of_a_commit_nor_the_files_become_more(tmp_path, index,
 
 def test_cleans_of_a_table_that_only_grows_look_at_nothing_once_it_is_archived(client, storage, monkeypatch):
     asked = []
-    plain = cleaning._list_files
-    monkeypatch.setattr(cleaning, "_list_files", lambda *of: (asked.append(of[2]), plain(*of))[1])
+    plain = cleaning.list_files
+    monkeypatch.setattr(cleaning, "list_files", lambda *of: (asked.append(of[2]), plain(*of))[1])
     for number in range(14):
         upsert(client, {(f"p={number}", 0): {"k": number}}, OPTIONS)
     assert client.timeline().archive.writes

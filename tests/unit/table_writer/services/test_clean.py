@@ -1,4 +1,7 @@
+import contextlib
+import dataclasses
 import datetime as dt
+import itertools
 
 import numpy as np
 import pyarrow as pa
@@ -6,14 +9,18 @@ import pytest
 
 from table_format.actions.rollback import SavepointMetadata
 from table_format.actions.table_services import CleanerPlan, CleanMetadata
+from table_format.codecs.avro_file import write_avro_file
+from table_format.errors import ArgumentError
 from table_format.instant import Action, Instant, State
 from table_format.slices.file_slices import latest_base_files, list_data_files, replaced_file_groups
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
-from table_writer.services.clean import clean, find_horizon, plan_clean
+from table_writer.services.clean import CleanReport, clean, policy_options
+from table_writer.services.clean_plan import find_horizon, plan_clean
 from table_writer.timeline.options import CleaningPolicy, CleanOptions
 from tests.support import golden_tables, toy_table
+from tests.support.faults import Faults, FaultyStorage, Frozen
 from tests.support.toy_table import assert_tidy, begin, overwrite, rows_of, upsert
 
 KEEP_ALL = {"hoodie.clean.automatic": "false"}
@@ -77,26 +84,89 @@ def history(client, times=5, options=KEEP_ALL):
 def test_by_commits_every_kept_state_stays_readable(client, storage):
     upsert(client, {("p=a", 0): {"k1": -1}, ("p=b", 1): {"k2": 2}}, KEEP_ALL)
     history(client, 5)
-    metadata = clean(client, {"hoodie.cleaner.commits.retained": "2"})
-    assert metadata.total_files_deleted == 3
+    report = clean(client, {"hoodie.cleaner.commits.retained": "2"})
+    assert report.files == 3
     assert versions(client) == {("p=a", "00000000"): 3, ("p=b", "00000001"): 1}
     timeline = client.timeline()
     for write in timeline.writes[-2:]:
         found = latest_base_files(list_data_files(storage), timeline, as_of=write.time)
         assert found.num_rows == 2
-    assert metadata.earliest_commit_to_retain == timeline.writes[-2].time
+    assert report.earliest == timeline.writes[-2].time
     cleaned = next(i for i in timeline.instants if i.action == "clean")
     for state in (State.REQUESTED, State.INFLIGHT):
         plan = CleanerPlan.from_avro(timeline.read(cleaned.at(state)), "plan")
         assert all(path.startswith(storage.full_uri("p=a/")) for path in plan.files["p=a"])
-    assert clean(client, {"hoodie.cleaner.commits.retained": "2"}) is None
+    assert clean(client, {"hoodie.cleaner.commits.retained": "2"}) == CleanReport()
     assert_tidy(storage.uri)
+
+
+def test_a_dry_run_says_what_a_clean_deletes_and_changes_nothing(client, storage):
+    history(client, 5)
+    before = {entry.path: storage.read(entry.path) for entry in storage.list("", recursive=True) if not entry.is_dir}
+    sizes = {e.path: e.size for e in storage.list("p=a") if e.path.endswith(".parquet")}
+    planned = clean(client, {"hoodie.clean.commits.retained": "2"}, dry_run=True)
+    after = {entry.path: storage.read(entry.path) for entry in storage.list("", recursive=True) if not entry.is_dir}
+    assert after == before
+    done = clean(client, {"hoodie.clean.commits.retained": "2"})
+    assert dataclasses.replace(done, instants=()) == planned
+    left = {e.path for e in storage.list("p=a")}
+    assert (done.files, done.partitions) == (2, 1)
+    assert done.bytes == sum(size for path, size in sizes.items() if path not in left) > 0
+
+
+def test_a_dry_run_counts_an_interrupted_clean_once(client, storage):
+    history(client, 5)
+    options = {"hoodie.clean.commits.retained": "1"}
+    planned = clean(client, options, dry_run=True)
+    FaultyStorage.faults = Faults(4, "before", "freeze")
+    with contextlib.suppress(Frozen):
+        clean(TableClient.open(FaultyStorage(storage.uri)), options)
+    FaultyStorage.faults = Faults()
+    [pending] = client.timeline().pending
+    assert clean(client, options, dry_run=True) == dataclasses.replace(planned, instants=(pending.time,))
+    done = clean(client, options)
+    assert (done.instants, done.files) == ((pending.time,), planned.files)
+    assert_tidy(storage.uri)
+
+
+def test_files_of_a_deleted_savepoint_are_cleaned_by_the_next_commit(client, storage):
+    options = {"hoodie.clean.commits.retained": "1"}
+    history(client, 2, options)
+    saved = toy_table.current_files(client)["p=a", 0][2]
+    time = client.timeline().writes[-1].time
+    save(storage, time, saved)
+    history(client, 4, options)
+    assert storage.exists(saved)
+    last = [instant for instant in client.timeline().completed if instant.action == Action.CLEAN][-1]
+    for state in State:
+        record = CleanMetadata if state is State.COMPLETED else CleanerPlan
+        timeline = client.timeline()
+        assert record.from_avro(timeline.read(last.at(state)), "x").savepoints == [time]
+    for suffix in ("savepoint", "savepoint.inflight"):
+        storage.delete(f".hoodie/{time}.{suffix}")
+    upsert(client, {("p=b", 1): {"k": 1}}, options)
+    assert not storage.exists(saved)
+    assert_tidy(storage.uri)
+
+
+def test_cleaning_after_several_commits(client):
+    options = {"hoodie.clean.commits.retained": "1", "hoodie.clean.trigger.max.commits": "3"}
+    history(client, 8, options)
+    actions = [instant.action for instant in client.timeline().instants]
+    assert [len(list(run)) for action, run in itertools.groupby(actions) if action == "commit"] == [3, 3, 2]
+
+
+def test_one_policy_at_a_time():
+    assert policy_options() == {}
+    assert policy_options(hours=5)["hoodie.clean.policy"] == "KEEP_LATEST_BY_HOURS"
+    with pytest.raises(ArgumentError, match="give one of them"):
+        policy_options(commits=1, versions=2)
 
 
 def test_by_versions(client, storage):
     history(client, 5)
     options = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.cleaner.fileversions.retained": "2"}
-    assert clean(client, options).total_files_deleted == 3
+    assert clean(client, options).files == 3
     assert versions(client) == {("p=a", "00000000"): 2}
     assert rows_of(storage.uri) == {("p=a", "k1"): 4}
     assert_tidy(storage.uri)
@@ -105,8 +175,8 @@ def test_by_versions(client, storage):
 def test_by_hours(client, storage):
     history(client, 4)
     options = {"hoodie.cleaner.policy": "KEEP_LATEST_BY_HOURS", "hoodie.cleaner.hours.retained": "5"}
-    assert clean(client, options) is None
-    assert clean(client, options, now=dt.datetime.now(dt.UTC) + dt.timedelta(hours=6)).total_files_deleted == 2
+    assert clean(client, options) == CleanReport()
+    assert clean(client, options, now=dt.datetime.now(dt.UTC) + dt.timedelta(hours=6)).files == 2
     assert versions(client) == {("p=a", "00000000"): 2}
     assert rows_of(storage.uri) == {("p=a", "k1"): 3}
     assert_tidy(storage.uri)
@@ -123,9 +193,11 @@ def test_replaced_file_groups_go_when_no_kept_state_holds_them(client, storage):
     upsert(client, {("p=a", 0): {"k1": 1}, ("p=a", 1): {"k2": 2}}, KEEP_ALL)
     overwrite(client, {("p=a", 0): {"k1": 3}}, KEEP_ALL)
     one = {"hoodie.cleaner.commits.retained": "1"}
-    assert clean(client, one) is None  # the state before the overwrite is the newest one before the earliest kept
+    assert (
+        clean(client, one) == CleanReport()
+    )  # the state before the overwrite is the newest one before the earliest kept
     upsert(client, {("p=b", 0): {"k3": 3}}, KEEP_ALL)
-    assert clean(client, one).total_files_deleted == 2
+    assert clean(client, one).files == 2
     assert versions(client) == {("p=a", "00000000"): 1, ("p=b", "00000000"): 1}
     assert rows_of(storage.uri) == {("p=a", "k1"): 3, ("p=b", "k3"): 3}
     assert_tidy(storage.uri)
@@ -134,7 +206,7 @@ def test_replaced_file_groups_go_when_no_kept_state_holds_them(client, storage):
 def test_replaced_file_groups_by_versions(client, storage):
     upsert(client, {("p=a", 0): {"k1": 1}}, KEEP_ALL)
     overwrite(client, {("p=a", 0): {"k1": 3}}, KEEP_ALL)
-    assert clean(client, {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS"}).total_files_deleted == 1
+    assert clean(client, {"hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS"}).files == 1
     assert rows_of(storage.uri) == {("p=a", "k1"): 3}
 
 
@@ -161,11 +233,16 @@ def test_what_a_pending_write_may_read_stays(client, storage, policy):
 
 
 def test_what_a_savepoint_holds_stays(client, storage):
-    from table_format.codecs.avro_file import write_avro_file
-
     history(client, 3)
     path = toy_table.current_files(client)["p=a", 0][2]
-    time = client.timeline().writes[-1].time
+    save(storage, client.timeline().writes[-1].time, path)
+    history(client, 4, {"hoodie.cleaner.commits.retained": "1"})
+    assert storage.exists(path)
+    assert versions(client) == {("p=a", "00000000"): 3}
+
+
+def save(storage, time, path):
+    """Put a savepoint of one file on the timeline, as Apache's tools do."""
     files = {"partitionPath": "p=a", "savepointDataFile": [path.split("/")[1]]}
     schema = {
         "type": "record",
@@ -195,9 +272,6 @@ def test_what_a_savepoint_holds_stays(client, storage):
     assert SavepointMetadata.from_avro(content, "x").files == {"p=a": [path.split("/")[1]]}
     storage.create(f".hoodie/{time}.savepoint.inflight", b"")
     storage.create(f".hoodie/{time}.savepoint", content)
-    history(client, 4, {"hoodie.cleaner.commits.retained": "1"})
-    assert storage.exists(path)
-    assert versions(client) == {("p=a", "00000000"): 3}
 
 
 def test_incremental_cleaning_finds_what_full_cleaning_finds(tmp_path):

@@ -1,0 +1,65 @@
+"""Table services by the command line: what they print, and how they fail."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import hudi_catalog
+from hudi_catalog.cli.main import app
+from table_format.errors import ArgumentError, OptionError, TableNotFoundError
+
+BY_HAND = {"hoodie.clean.automatic": "false"}
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> str:
+    """A table of one file group with four versions."""
+    path = str(tmp_path / "shop")
+    table = hudi_catalog.create_table(path, "id bigint, v bigint", record_key="id", buckets=1, options=BY_HAND)
+    for value in range(4):
+        table.upsert([{"id": 1, "v": value}])
+    return path
+
+
+def test_clean(shop: str) -> None:
+    files = {path.name: path.stat().st_size for path in Path(shop).glob("*.parquet")}
+    planned = json.loads(run("clean", shop, "--commits", "1", "--dry-run", "--json"))
+    assert planned["dry_run"]
+    assert {path.name for path in Path(shop).glob("*.parquet")} == set(files)
+    assert run("clean", shop, "--versions", "1", "--dry-run").startswith("would delete 3 files of 1 partition, free ")
+    text = run("clean", shop, "--commits", "1")
+    assert text.startswith("deleted 2 files of 1 partition, freed ")
+    assert f"states from {planned['earliest']} on stay readable" in text
+    left = {path.name for path in Path(shop).glob("*.parquet")}
+    assert planned["bytes"] == sum(size for name, size in files.items() if name not in left)
+    assert run("clean", shop, "--commits", "1") == "nothing to clean\n"
+    assert hudi_catalog.open_table(shop).scan().to_arrow()["v"].to_pylist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (("--commits", "1", "--hours", "2"), ArgumentError, "give one of them"),
+        (("--commits", "0"), OptionError, "hoodie.clean.commits.retained"),
+        (("-o", "hoodie.clean.policy=KEEP_LATEST_COMMIT"), OptionError, "KEEP_LATEST_COMMITS"),
+        (("-o", "hoodie.catalog.repair.hours=1"), OptionError, "hoodie.catalog.repair.hours"),
+    ],
+)
+def test_wrong_options_of_clean(shop: str, arguments: tuple[str, ...], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        CliRunner().invoke(app, ["clean", shop, *arguments], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("command", ["clean"])
+def test_an_empty_folder(tmp_path: Path, command: str) -> None:
+    with pytest.raises(TableNotFoundError):
+        CliRunner().invoke(app, [command, str(tmp_path)], catch_exceptions=False)
+    assert not list(tmp_path.iterdir())
