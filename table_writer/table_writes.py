@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from table_writer.record_index.bootstrap import BootstrapReport
     from table_writer.record_index.verify import VerifyReport
     from table_writer.services.clean import CleanReport
+    from table_writer.services.savepoint import Savepoint
+    from table_writer.services.undo import UndoReport
     from table_writer.summary import WriteSummary
 
 Rows = TypeVar("Rows")
@@ -126,6 +128,79 @@ class TableWrites(ABC, Generic[Rows]):
         from table_writer.archive.archive import archive
 
         return self.run_service(lambda client, merged, _: archive(client, merged.texts, dry_run=dry_run), options)
+
+    def savepoint(
+        self, instant: str | None = None, *, user: str | None = None, comments: str = "", options: Options | None = None
+    ) -> Savepoint:
+        """Keep the table's state after a write: cleaning and archiving leave its files and instants.
+
+        Args:
+            instant: of a completed write; None for the newest.
+            user: name to note; None for the user of this process.
+            comments: free text to note.
+            options: of the table's lock.
+
+        Raises:
+            TransactionError: there is no such write, it has a savepoint, or files of its state were cleaned.
+        """
+        from table_writer.services.savepoint import create_savepoint
+
+        def service(client: TableClient, merged: WriteOptions, _: Executor) -> Savepoint:
+            return create_savepoint(client, instant, user=user, comments=comments, options=merged.texts)
+
+        return self.run_service(service, options)
+
+    def savepoints(self) -> list[Savepoint]:
+        """The table's savepoints, oldest first."""
+        from table_writer.services.savepoint import list_savepoints
+
+        return self.run_service(lambda client, *_: list_savepoints(client), None)
+
+    def delete_savepoint(self, instant: str, options: Options | None = None) -> None:
+        """Give up a savepoint; the next clean may delete its files.
+
+        Raises:
+            TransactionError: there is no such savepoint.
+        """
+        from table_writer.services.savepoint import delete_savepoint
+
+        self.run_service(lambda client, merged, _: delete_savepoint(client, instant, merged.texts), options)
+
+    def restore(self, to: str, options: Options | None = None, *, dry_run: bool = False) -> UndoReport:
+        """Take back all writes after one, so that the table is as it was after that.
+
+        Args:
+            to: instant of a completed write, such as that of a savepoint.
+            options: of the table's writers.
+            dry_run: report what would go, and change nothing.
+
+        Raises:
+            TransactionError: there is no such write on the active timeline; files of its state were cleaned; a
+                savepoint is newer; or another tool's write is under way.
+        """
+        from table_writer.commit.restore import restore_table
+
+        return self.run_service(
+            lambda client, merged, _: restore_table(client, to, merged.texts, dry_run=dry_run), options
+        )
+
+    def rollback(self, instant: str, options: Options | None = None, *, dry_run: bool = False) -> UndoReport:
+        """Roll back one write: a pending one, or the newest completed one.
+
+        Args:
+            instant: of the write.
+            options: of the table's writers.
+            dry_run: report what would go, and change nothing.
+
+        Raises:
+            TransactionError: there is no such write; newer ones follow it; a savepoint keeps it; files of the state
+                before it were cleaned; or another tool's write is under way.
+        """
+        from table_writer.commit.restore import rollback_write
+
+        return self.run_service(
+            lambda client, merged, _: rollback_write(client, instant, merged.texts, dry_run=dry_run), options
+        )
 
     def bootstrap_index(
         self, options: Options | None = None, *, groups: int | None = None, wait_seconds: float = 60.0

@@ -51,6 +51,8 @@ _COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     write_commands.delete,
     service_commands.clean,
     service_commands.archive,
+    service_commands.restore,
+    service_commands.rollback,
     sync,
     gateway,
     metastore,
@@ -60,6 +62,7 @@ for command in _COMMANDS:
     app.command()(command)
 app.add_typer(serve_app, name="serve")
 app.add_typer(index_app, name="index")
+app.add_typer(service_commands.savepoint_app, name="savepoint")
 
 
 class _NoPandas:

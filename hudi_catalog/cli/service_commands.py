@@ -1,14 +1,16 @@
-"""The commands that run table services: `hudi-catalog clean`, `archive`."""
+"""The commands that run table services: `hudi-catalog clean | archive | savepoint | restore | rollback`."""
 
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from catalog.explain import bytes_text
 from hudi_catalog.cli.arguments import (
+    HELP,
     Config,
     Json,
     TablePath,
@@ -16,6 +18,7 @@ from hudi_catalog.cli.arguments import (
     all_options,
     counted,
     print_json,
+    print_lines,
     stdout_console,
 )
 from hudi_catalog.table import open_table
@@ -23,8 +26,17 @@ from hudi_catalog.table import open_table
 if TYPE_CHECKING:
     from table_writer.archive.archive import ArchiveReport
     from table_writer.services.clean import CleanReport
+    from table_writer.services.savepoint import Savepoint
+    from table_writer.services.undo import UndoReport
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Report what would be done, and change nothing.")]
+OfInstant = Annotated[str, typer.Argument(metavar="INSTANT", help="Instant of a write, as `history` lists it.")]
+
+savepoint_app = typer.Typer(
+    help="Keep states of a table, which cleaning and archiving then leave.",
+    no_args_is_help=True,
+    context_settings=HELP,
+)
 
 
 Commits = Annotated[int | None, typer.Option(help="Keep the states after this many newest commits.")]
@@ -91,3 +103,99 @@ def archive_text(report: ArchiveReport, *, dry_run: bool) -> str:
         f"{verb} {len(report.instants):,} instants{span}, and {report.metadata_instants:,} of the metadata table; "
         f"{report.files:,} files leave the timelines"
     )
+
+
+@savepoint_app.command("create")
+def savepoint_create(
+    path: TablePath,
+    *,
+    instant: Annotated[str | None, typer.Option("--instant", help="Instant of a write; the newest by default.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Name to note; yours by default.")] = None,
+    comments: Annotated[str, typer.Option("--comments", help="Text to note.")] = "",
+    option: WriterOptions = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Keep the table's state after a write."""
+    table = open_table(path)
+    saved = table.savepoint(instant, user=user, comments=comments, options=all_options(config, option))
+    if as_json:
+        print_json(dataclasses.asdict(saved))
+    else:
+        stdout_console().print(f"savepoint {saved.instant} keeps {counted(saved.files, 'file')}")
+
+
+@savepoint_app.command("list")
+def savepoint_list(path: TablePath, *, as_json: Json = False) -> None:
+    """List a table's savepoints, oldest first."""
+    savepoints = open_table(path).savepoints()
+    if as_json:
+        print_json([dataclasses.asdict(saved) for saved in savepoints])
+    elif savepoints:
+        print_lines(savepoint_text(saved) for saved in savepoints)
+    else:
+        stdout_console().print("no savepoints")
+
+
+@savepoint_app.command("delete")
+def savepoint_delete(
+    path: TablePath, instant: OfInstant, *, option: WriterOptions = None, config: Config = None
+) -> None:
+    """Give up a savepoint; the next clean may delete its files."""
+    open_table(path).delete_savepoint(instant, all_options(config, option))
+    stdout_console().print(f"savepoint {instant} is deleted")
+
+
+def restore(
+    path: TablePath,
+    *,
+    to: Annotated[str, typer.Option("--to", metavar="INSTANT", help="Instant of a write, such as a savepoint's.")],
+    dry_run: DryRun = False,
+    option: WriterOptions = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Take back all writes after one."""
+    report = open_table(path).restore(to, all_options(config, option), dry_run=dry_run)
+    _print_undo(report, dry_run=dry_run, as_json=as_json)
+
+
+def rollback(
+    path: TablePath,
+    instant: OfInstant,
+    *,
+    dry_run: DryRun = False,
+    option: WriterOptions = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Roll back one write: a pending one, or the newest completed one."""
+    report = open_table(path).rollback(instant, all_options(config, option), dry_run=dry_run)
+    _print_undo(report, dry_run=dry_run, as_json=as_json)
+
+
+def savepoint_text(saved: Savepoint) -> str:
+    """A savepoint in a line."""
+    created = dt.datetime.fromtimestamp(saved.created_ms / 1000, dt.UTC).isoformat(" ", "seconds")
+    noted = f": {saved.comments}" if saved.comments else ""
+    return f"{saved.instant}  {counted(saved.files, 'file')}, by {saved.user or 'nobody'} at {created}{noted}"
+
+
+def undo_text(report: UndoReport, *, dry_run: bool) -> str:
+    """The result of a restore or rollback in a line."""
+    if not report.undone:
+        return "nothing to take back"
+    verb, frees = ("would take back", "free") if dry_run else ("took back", "freed")
+    span = report.undone[0] if len(report.undone) == 1 else f"{report.undone[-1]} to {report.undone[0]}"
+    left = f"{report.target} is the newest write" if report.target else "no write is left"
+    return (
+        f"{verb} {counted(len(report.undone), 'write')} ({span}), {frees} {bytes_text(report.bytes)} in "
+        f"{counted(report.files, 'file')}; {left}"
+    )
+
+
+def _print_undo(report: UndoReport, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        print_json({**dataclasses.asdict(report), "dry_run": dry_run})
+    else:
+        stdout_console().print(undo_text(report, dry_run=dry_run))

@@ -124,6 +124,45 @@ ROLLBACK_METADATA: Final = _record(
     {"name": "instantsRollback", "type": {"type": "array", "items": _INSTANT_INFO}, "default": []},
 )
 
+RESTORE_PLAN: Final = _record(
+    "HoodieRestorePlan",
+    {"name": "instantsToRollback", "type": {"type": "array", "items": _INSTANT_INFO}, "default": []},
+    {"name": "version", "type": ["int", "null"], "default": 2},
+    _optional("savepointToRestoreTimestamp", "string"),
+)
+
+RESTORE_METADATA: Final = _record(
+    "HoodieRestoreMetadata",
+    _field("startRestoreTime", "string"),
+    _field("timeTakenInMillis", "long"),
+    _field("instantsToRollback", _STRING_ARRAY),
+    _field("hoodieRestoreMetadata", _map({"type": "array", "items": ["null", ROLLBACK_METADATA]})),
+    _VERSION,
+    {
+        "name": "restoreInstantInfo",
+        "type": {"type": "array", "items": f"{_NAMESPACE}.HoodieInstantInfo"},
+        "default": [],
+    },
+)
+
+SAVEPOINT_METADATA: Final = _record(
+    "HoodieSavepointMetadata",
+    _field("savepointedBy", "string"),
+    _field("savepointedAt", "long"),
+    _field("comments", "string"),
+    _field(
+        "partitionMetadata",
+        _map(
+            _record(
+                "HoodieSavepointPartitionMetadata",
+                _field("partitionPath", "string"),
+                _field("savepointDataFile", _STRING_ARRAY),
+            )
+        ),
+    ),
+    _VERSION,
+)
+
 _SLICE_INFO: Final = _record(
     "HoodieSliceInfo",
     _optional("dataFilePath", "string"),

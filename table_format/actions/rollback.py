@@ -1,4 +1,4 @@
-"""Plans and results of rollbacks and restores, and savepoints."""
+"""Plans and results of rollbacks."""
 
 from __future__ import annotations
 
@@ -97,7 +97,11 @@ class RollbackMetadata(AvroContent):
 
     def to_avro(self) -> bytes:
         """The content of the completed file."""
-        record = {
+        return write_avro_file(ROLLBACK_METADATA, [self.to_record()])
+
+    def to_record(self) -> dict[str, Any]:
+        """The record to encode; those of a restore hold several."""
+        return {
             "startRollbackTime": self.start_time,
             "timeTakenInMillis": self.millis,
             "totalFilesDeleted": sum(len(partition.deleted) for partition in self.partitions.values()),
@@ -116,7 +120,6 @@ class RollbackMetadata(AvroContent):
             "version": 1,
             "instantsRollback": [{"commitTime": time, "action": action} for time, action in self.instants],
         }
-        return write_avro_file(ROLLBACK_METADATA, [record])
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
@@ -134,73 +137,6 @@ class RollbackMetadata(AvroContent):
                     rollback_log_files=dict(values.get("rollbackLogFiles") or {}),
                     failed_log_files=dict(values.get("logFilesFromFailedCommit") or {}),
                 )
-                for partition, values in record["partitionMetadata"].items()
-            },
-        )
-
-
-@dataclass(slots=True)
-class RestoreMetadata(AvroContent):
-    """Result of a restore, which rolls back every instant after a savepoint.
-
-    Attributes:
-        start_time: its instant.
-        commits: times of the instants that it rolled back.
-    """
-
-    start_time: str
-    commits: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Self:
-        """From the decoded record."""
-        times = list(record["instantsToRollback"])
-        for rollbacks in (record.get("hoodieRestoreMetadata") or {}).values():
-            times += [time for rollback in rollbacks if rollback for time in rollback["commitsRollback"]]
-        return cls(record["startRestoreTime"], sorted(set(times)))
-
-
-@dataclass(slots=True)
-class RestorePlan(AvroContent):
-    """Requested restore.
-
-    Attributes:
-        savepoint: instant to which the table is restored; None if the plan does not name it.
-    """
-
-    savepoint: str | None = None
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Self:
-        """From the decoded record."""
-        return cls(record.get("savepointToRestoreTimestamp"))
-
-
-@dataclass(slots=True)
-class SavepointMetadata(AvroContent):
-    """A savepoint: table services may not delete its files.
-
-    Attributes:
-        saved_by: user who made it.
-        saved_at_ms: creation time, in milliseconds since the epoch.
-        comments: free text.
-        files: names of the data files that must stay, by partition path.
-    """
-
-    saved_by: str
-    saved_at_ms: int
-    comments: str
-    files: dict[str, list[str]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Self:
-        """From the decoded record."""
-        return cls(
-            saved_by=record["savepointedBy"],
-            saved_at_ms=record["savepointedAt"],
-            comments=record["comments"],
-            files={
-                partition: list(values["savepointDataFile"])
                 for partition, values in record["partitionMetadata"].items()
             },
         )

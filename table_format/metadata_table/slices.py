@@ -52,8 +52,9 @@ class ValidInstants:
     def __init__(self, data: Timeline, metadata: Timeline) -> None:
         self._layout = metadata.layout
         self._metadata = metadata
-        self._data_done = {instant.time for instant in data.completed}
-        self._data_pending = {instant.time for instant in data.pending if _is_write(instant.action)}
+        undoing = {one.instant.time for one in data.undoing}
+        self._data_done = {instant.time for instant in data.completed} | undoing
+        self._data_pending = {instant.time for instant in data.pending if _is_write(instant.action)} - undoing
         self._data_first = _first(data)
         self._data_last = max((instant.completion_time or instant.time for instant in data.completed), default="")
         self._done = {instant.time: instant.completion_time or instant.time for instant in metadata.completed}
@@ -160,6 +161,9 @@ def missing_instants(timeline: Timeline, metadata_timeline: Timeline) -> str | N
     last_built = max((instant.time for instant in built), default="")
     # In layout 2 such an instant has only its completion time, not the state of the table that it was built from.
     built_until = min((instant.completion_time or "" for instant in built), default="")
+    for undoing in timeline.undoing:
+        if undoing.instant.time not in done:
+            return f"it does not have what the {undoing.instant} takes back"
     for instant in timeline.completed:
         if instant.action not in WRITE_ACTIONS or instant.time in done:
             continue

@@ -15,6 +15,7 @@ from table_format.errors import CorruptFileError, SchemaError, StorageError
 from table_format.slices.file_slices import list_data_files, read_optimized_slices
 from table_format.storage import Storage
 from table_format.timeline.timeline import Timeline, load_timeline
+from table_format.timeline.undoing import without_undone
 
 SCHEMA_KEY = "schema"
 
@@ -48,7 +49,7 @@ class TableClient:
         return self.config
 
     def timeline(self, known: Timeline | None = None) -> Timeline:
-        """Load the current timeline.
+        """Load the current timeline, without writes that a restore or rollback under way takes back.
 
         Args:
             known: loaded earlier; what it has read of completed instants is not read again.
@@ -61,6 +62,7 @@ class TableClient:
             timezone=config.timeline_timezone,
             history_folder=config.history_folder,
         )
+        timeline = without_undone(timeline)
         return timeline if known is None else timeline.with_cache_of(known)
 
     def table_schema(self, timeline: Timeline | None = None, as_of: str | None = None) -> pa.Schema:

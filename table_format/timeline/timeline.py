@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from table_format.actions.commit import CommitMetadata, read_extra_metadata
-from table_format.actions.rollback import RestoreMetadata, RestorePlan, RollbackMetadata, SavepointMetadata
+from table_format.actions.restore import RestoreMetadata, RestorePlan, SavepointMetadata
+from table_format.actions.rollback import RollbackMetadata
 from table_format.errors import CorruptFileError, MissingFileError, UnsupportedTableError
 from table_format.instant import (
     WRITE_ACTIONS,
@@ -25,6 +26,19 @@ from table_format.timeline.archive import Archive
 FOLDER = ".hoodie"
 
 
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """A pending restore or rollback of this project's that takes completed writes back; see `timeline.undoing`.
+
+    Attributes:
+        instant: the restore's or rollback's.
+        times: of the writes.
+    """
+
+    instant: Instant
+    times: frozenset[str]
+
+
 @dataclass(frozen=True, eq=False)
 class Timeline:
     """A table's timeline as of loading.
@@ -36,6 +50,7 @@ class Timeline:
         layout: 1 up to table version 7; 2, with completion times, from version 8 on.
         file_changes: in layout 2, modification times of completed instants whose name has no completion time.
         history_folder: folder of archived instants.
+        undoing: restores and rollbacks under way, whose writes are not among the instants.
     """
 
     storage: Storage
@@ -44,6 +59,7 @@ class Timeline:
     layout: int = 1
     file_changes: Mapping[str, str] = field(default_factory=dict)
     history_folder: str = ""
+    undoing: tuple[Undoing, ...] = ()
     _seen_in_archive: set[str] = field(default_factory=set, repr=False)
     _extra_metadata: dict[Instant, dict[str, str]] = field(default_factory=dict, repr=False)
 
@@ -190,12 +206,12 @@ class Timeline:
 
     @functools.cached_property
     def rolled_back(self) -> frozenset[str]:
-        """Times of instants undone by completed rollbacks and restores; their files may still exist.
+        """Times of instants undone by rollbacks and restores; their files may still exist.
 
         Raises:
             CorruptFileError: a rollback's or restore's file is damaged.
         """
-        times: set[str] = set()
+        times = {time for undoing in self.undoing for time in undoing.times}
         readers: dict[str, Callable[[bytes, str], RollbackMetadata | RestoreMetadata]] = {
             Action.ROLLBACK: RollbackMetadata.from_avro,
             Action.RESTORE: RestoreMetadata.from_avro,

@@ -9,6 +9,7 @@ from typing import Final, Self
 import pyarrow as pa
 
 from table_format.actions.commit import CommitMetadata
+from table_format.actions.rollback import RollbackMetadata
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.errors import ConflictError, MissingFileError, SchemaError, TransactionError
@@ -96,6 +97,7 @@ def check_conflicts(
         TransactionError: a clustering that was planned before this write began is about to replace its file groups.
     """
     own_slots = touched_slots(metadata, bucketed=bucketed)
+    _check_not_undone(timeline, own, before)
     for instant in _completed_since(timeline, own, before):
         if instant.action == Action.RESTORE:
             raise ConflictError(f"{own.time}: restore {instant.time} took writes back {_MEANWHILE}")
@@ -186,6 +188,16 @@ def check_services(
             f"this write began and has not ended, is about to replace file groups that this write changes ({places}); "
             "nothing was written. Let the tool that planned it execute or cancel it, then write again"
         )
+
+
+def _check_not_undone(timeline: Timeline, own: Instant, before: TimelineState) -> None:
+    """Refuse a write that began with the rows of another one which was rolled back since."""
+    for instant in timeline.completed:
+        if instant.action == Action.ROLLBACK and instant.time > own.time:
+            rollback = RollbackMetadata.from_avro(timeline.read(instant), timeline.path(instant))
+            undone = sorted(before.completed.intersection(rollback.commits))
+            if undone:
+                raise ConflictError(f"{own.time}: rollback {instant.time} took {undone[0]} back {_MEANWHILE}")
 
 
 def _completed_since(timeline: Timeline, own: Instant, before: TimelineState) -> Iterator[Instant]:

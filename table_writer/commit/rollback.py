@@ -17,7 +17,6 @@ from table_format.errors import (
     CorruptFileError,
     MissingFileError,
     NoSpaceError,
-    TransactionError,
     UnsupportedTableError,
 )
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
@@ -27,6 +26,7 @@ from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.metadata.writer import record_rollback
+from table_writer.services.undo import resume_undo
 from table_writer.timeline import heartbeat
 from table_writer.timeline.instants import delete_pending, ensure_state, is_clustering, request, table_lock
 from table_writer.timeline.liveness import age_ms
@@ -93,34 +93,18 @@ def settled_timeline(
     return timeline, [instant.time for instant in reversed(failed)]
 
 
-def rollback_instant(client: TableClient, instant: str, options: Mapping[str, str] | None = None) -> RollbackMetadata:
-    """Roll back one pending write.
-
-    Args:
-        client: the table.
-        instant: the write's time.
-        options: of the commit protocol; only the lock's are used.
-
-    Raises:
-        TransactionError: there is no such pending write; completed ones are never rolled back.
-    """
-    with table_lock(client, ProtocolOptions.parse(options or {})):
-        timeline = client.timeline()
-        if resume_rollbacks(client, timeline):
-            timeline = client.timeline()
-        write = next((i for i in timeline.instants if i.time == instant and i.action in WRITE_ACTIONS), None)
-        if write is None or write.state is State.COMPLETED:
-            state = "is completed; only pending writes are rolled back" if write else "is not a write of this table"
-            raise TransactionError(f"{client.storage.uri}: {instant} {state}")
-        return roll_back(client, write)
-
-
 def resume_rollbacks(client: TableClient, timeline: Timeline) -> bool:
-    """Finish interrupted rollbacks, under their own instants.
+    """Finish interrupted rollbacks and restores, under their own instants.
 
     Returns:
         Whether there was one.
+
+    Raises:
+        TransactionError: another tool takes completed writes back, or died at that.
     """
+    changed = resume_undo(client, timeline)
+    if changed:
+        timeline = client.timeline(timeline)
     interrupted = [instant for instant in timeline.pending if instant.action == Action.ROLLBACK]
     for instant in interrupted:
         requested = instant.at(State.REQUESTED)
@@ -130,14 +114,8 @@ def resume_rollbacks(client: TableClient, timeline: Timeline) -> bool:
             # its writer died while writing the plan: nothing was deleted, and the failed write is still pending
             delete_pending(client.storage, instant.time, Action.ROLLBACK)
             continue
-        failed = timeline.find(plan.instant, plan.action)
-        if failed is not None and failed.state is State.COMPLETED:
-            raise TransactionError(
-                f"{timeline.path(requested)}: a pending rollback of {plan.instant}, which is completed; finish it with "
-                "the tool that began it, such as Apache Hudi's CLI"
-            )
         _execute(client, instant.time, plan)
-    return bool(interrupted)
+    return changed or bool(interrupted)
 
 
 def roll_back(client: TableClient, failed: Instant) -> RollbackMetadata:

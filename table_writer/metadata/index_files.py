@@ -47,11 +47,14 @@ class IndexChanges:
         files: delta files of the write's tasks.
         layout: that they were written by; None for the table's own.
         mapper: runs the writing of log files where there are many changes.
+        located: instant of the locations that are put; None for that of the write itself. Apache's writers take a
+            location for valid if its instant is a commit, which restores and rollbacks are not.
     """
 
     files: Sequence[DeltaFile]
     layout: IndexLayout | None = None
     mapper: Mapper = in_threads
+    located: str | None = None
 
 
 UNCHANGED: Final = IndexChanges(())
@@ -101,7 +104,7 @@ def append_changes(
     logs = [instants.next_log_file(group, names.RECORD_INDEX) for group in groups]
     for log in logs:
         instants.mark(storage, instant, names.RECORD_INDEX, _name(log.path), "APPEND")
-    milliseconds = instant_epoch_ms(instant, client.config.timeline_timezone)
+    milliseconds = instant_epoch_ms(changes.located or instant, client.config.timeline_timezone)
     codec = IndexOptions.parse(options).files.codec
     tasks = [
         _Task(storage, _of_group(changes.files, number), number, instant, milliseconds, codec) for number in counts

@@ -84,6 +84,11 @@ def is_known_dead(storage: Storage, instant: str) -> bool:
     return owner is not None and owner.is_known_dead
 
 
+def is_own(storage: Storage, instant: str) -> bool:
+    """Whether the writer of an instant is one of this project's, by its heartbeat."""
+    return _owner(storage, instant) is not None
+
+
 def heartbeats(storage: Storage) -> list[str]:
     """Instants that have a heartbeat file."""
     return [entry.name for entry in storage.list(FOLDER) if not entry.is_dir and entry.name.isdigit()]

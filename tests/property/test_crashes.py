@@ -18,6 +18,7 @@ import pytest
 from table_format.errors import TableExistsError, TableNotFoundError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_writer.commit.restore import restore_table, rollback_write
 from table_writer.commit.rollback import rollback_failed_writes
 from table_writer.services.clean import clean
 from tests.property.profile import STRIDE
@@ -116,6 +117,35 @@ def _uncleaned(storage: Storage) -> None:
     toy_table.upsert(client, {("p=c", 1): {"k5": 55}}, keep)
 
 
+def _restored(storage: Storage) -> None:
+    client = _open(storage)
+    restore_table(client, client.timeline().writes[0].time, COMPACTING)
+
+
+def _newest_rolled_back(storage: Storage) -> None:
+    client = _open(storage)
+    rollback_write(client, client.timeline().writes[-1].time, COMPACTING)
+
+
+def _dead_while_restoring(storage: Storage) -> None:
+    """A table whose restore died after it took effect, and before it removed any instant."""
+    _uncleaned(storage)
+    faulty = FaultyStorage(storage.uri)
+    create = FaultyStorage.create
+
+    def stop_in_effect(self: Storage, path: str, data: bytes) -> None:
+        create(self, path, data)
+        if path.endswith(".restore.inflight"):
+            raise Frozen
+
+    FaultyStorage.create = stop_in_effect  # type: ignore[method-assign]
+    try:
+        with contextlib.suppress(Frozen):
+            _restored(faulty)
+    finally:
+        FaultyStorage.create = create  # type: ignore[method-assign]
+
+
 def _retried(changes) -> Callable[[Storage], object]:
     return lambda storage: toy_table.upsert(_open(storage), changes, COMPACTING, retried=True)
 
@@ -129,6 +159,9 @@ SCENARIOS = [
     ),
     Scenario("empty commit", _two_commits, lambda s: toy_table.upsert(_open(s), {}, CLEANING), CLEANING),
     Scenario("clean", _uncleaned, lambda s: clean(_open(s), CLEANING), COMPACTING),
+    Scenario("restore", _uncleaned, _restored, COMPACTING),
+    Scenario("rollback of a commit", _uncleaned, _newest_rolled_back, COMPACTING),
+    Scenario("end of a restore", _dead_while_restoring, lambda s: rollback_failed_writes(_open(s)), COMPACTING),
     *(
         Scenario(f"rollback of a death at {step}", _dead(step), lambda s: rollback_failed_writes(_open(s)), COMPACTING)
         for step in ("data", "metadata", "publication")

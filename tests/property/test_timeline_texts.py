@@ -9,7 +9,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from table_format.actions.commit import CommitMetadata, WriteStat
-from table_format.actions.rollback import RestoreMetadata, RollbackMetadata, RollbackPlan, SavepointMetadata
+from table_format.actions.restore import RestoreMetadata, SavepointMetadata
+from table_format.actions.rollback import RollbackMetadata, RollbackPlan
 from table_format.actions.table_services import CleanerPlan, CleanMetadata, ClusteringPlan, CompactionPlan
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.config.properties import format_properties, parse_properties

@@ -8,12 +8,15 @@ from table_format.actions.avro_schemas import (
     CLEAN_METADATA,
     CLEANER_PLAN,
     REQUESTED_REPLACE,
+    RESTORE_METADATA,
+    RESTORE_PLAN,
     ROLLBACK_METADATA,
     ROLLBACK_PLAN,
+    SAVEPOINT_METADATA,
 )
 from table_format.actions.commit import CommitMetadata, WriteStat
+from table_format.actions.restore import RestoreMetadata, RestorePlan, SavepointMetadata
 from table_format.actions.rollback import (
-    RestoreMetadata,
     RollbackMetadata,
     RollbackPartition,
     RollbackPlan,
@@ -32,6 +35,9 @@ KINDS = {
     ".clean": (CLEAN_METADATA, CleanMetadata),
     ".rollback.requested": (ROLLBACK_PLAN, RollbackPlan),
     ".rollback": (ROLLBACK_METADATA, RollbackMetadata),
+    ".restore.requested": (RESTORE_PLAN, RestorePlan),
+    ".restore": (RESTORE_METADATA, RestoreMetadata),
+    ".savepoint": (SAVEPOINT_METADATA, SavepointMetadata),
     ".replacecommit.requested": (REQUESTED_REPLACE, RequestedReplaceMetadata),
 }
 

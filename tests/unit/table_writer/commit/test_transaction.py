@@ -7,7 +7,7 @@ from table_format.errors import MissingFileError, OptionError, TableExistsError,
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_writer.commit.create import create_table
-from table_writer.commit.rollback import rollback_failed_writes, rollback_instant
+from table_writer.commit.rollback import rollback_failed_writes
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.timeline.markers import read_markers
 from tests.support import toy_table
@@ -162,25 +162,6 @@ def test_rollback_of_a_foreign_write_without_markers_lists_the_files(client, sto
     storage.delete_dir(f".hoodie/.temp/{tx.instant}")
     assert rollback_failed_writes(client) == []
     assert rollback_failed_writes(client, EAGER) == [tx.instant]
-    assert_tidy(storage.uri)
-
-
-def test_rollback_of_what_is_not_pending(client, storage):
-    upsert(client, FIRST)
-    [instant] = client.timeline().instants
-    with pytest.raises(TransactionError, match="is completed"):
-        rollback_instant(client, instant.time)
-    with pytest.raises(TransactionError, match="is not a write"):
-        rollback_instant(client, "20200101000000000")
-
-
-def test_rollback_metadata_names_the_files(client, storage):
-    tx = begin(client)
-    tx.mark_inflight()
-    stats, _ = write_files(tx, FIRST)
-    metadata = rollback_instant(client, tx.instant)
-    assert metadata.commits == [tx.instant]
-    assert sorted(metadata.partitions["p=a"].deleted) == sorted(storage.full_uri(stat.path) for stat in stats)
     assert_tidy(storage.uri)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from table_format.actions.rollback import SavepointMetadata
+from table_format.actions.restore import SavepointMetadata
 from table_format.actions.table_services import CleanerPlan, CleanMetadata
 from table_format.codecs.avro_file import write_avro_file
 from table_format.errors import ArgumentError

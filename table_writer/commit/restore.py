@@ -1,0 +1,220 @@
+"""Restores to an earlier state, and rollbacks of single writes: what is checked, and what is taken back."""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from table_format.config.table_config import recover_table_config
+from table_format.errors import HudiError, TransactionError
+from table_format.instant import WRITE_ACTIONS, Action, Instant
+from table_format.slices.file_slices import latest_base_files, list_data_files
+from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
+from table_writer.commit.rollback import roll_back, settled_timeline
+from table_writer.services.clean import resume_cleans
+from table_writer.services.savepoint import state_files, write_at
+from table_writer.services.undo import (
+    Undo,
+    UndoReport,
+    completed_writes_after,
+    plan_undo,
+    report_of,
+    touched_partitions,
+    undo_writes,
+)
+from table_writer.timeline import heartbeat
+from table_writer.timeline.instants import is_clustering, table_lock
+from table_writer.timeline.options import ProtocolOptions
+
+_log = logging.getLogger(__name__)
+
+
+def restore_table(
+    client: TableClient, to: str, options: Mapping[str, str] | None = None, *, dry_run: bool = False
+) -> UndoReport:
+    """Take back all writes after one, so that the table is as it was after that.
+
+    Dead writers' writes are rolled back before, and interrupted cleans finished. Writes of this project that are under
+    way fail with a conflict when they commit, and are tried again on the restored table.
+
+    Args:
+        client: the table.
+        to: instant of a completed write, such as that of a savepoint.
+        options: of the table's writers.
+        dry_run: report what would go, and change nothing.
+
+    Raises:
+        TransactionError: there is no such write on the active timeline; files of its state were cleaned; a savepoint
+            is newer; or another tool's write is under way.
+        LockError: the table lock could not be taken.
+    """
+    protocol = ProtocolOptions.parse(options or {})
+
+    def service() -> UndoReport:
+        timeline = _settled(client, protocol, dry_run=dry_run)
+        target = write_at(client, timeline, to)
+        undo = _plan_restore(client, timeline, target, dry_run=dry_run)
+        if dry_run or not undo.instants:
+            return report_of(undo)
+        return undo_writes(client, undo, timeline, options or {})
+
+    return _locked(client, protocol, service)
+
+
+def rollback_write(
+    client: TableClient, instant: str, options: Mapping[str, str] | None = None, *, dry_run: bool = False
+) -> UndoReport:
+    """Roll back one write: a pending one, or the newest completed one.
+
+    Args:
+        client: the table.
+        instant: of the write.
+        options: of the table's writers.
+        dry_run: report what would go, and change nothing.
+
+    Raises:
+        TransactionError: there is no such write; newer ones follow it; a savepoint keeps it; files of the state
+            before it were cleaned; or another tool's write is under way.
+        LockError: the table lock could not be taken.
+    """
+    protocol = ProtocolOptions.parse(options or {})
+
+    def service() -> UndoReport:
+        timeline = _settled(client, protocol, dry_run=dry_run)
+        pending = next((one for one in timeline.pending if _is_pending_write(one, instant)), None)
+        if pending is not None:
+            return _roll_back_pending(client, timeline, pending, dry_run=dry_run)
+        write = write_at(client, timeline, instant)
+        undo = _plan_rollback(client, timeline, write, dry_run=dry_run)
+        if dry_run:
+            return report_of(undo)
+        return undo_writes(client, undo, timeline, options or {})
+
+    return _locked(client, protocol, service)
+
+
+def _locked(client: TableClient, protocol: ProtocolOptions, service: Callable[[], UndoReport]) -> UndoReport:
+    """Run under the table's lock; what is done is done, even if the lock cannot be released."""
+    report: UndoReport | None = None
+    try:
+        with table_lock(client, protocol):
+            report = service()
+    except HudiError as error:
+        if report is None:
+            raise
+        _log.warning("%s: releasing the lock failed: %s", client.storage.uri, error)
+    return report
+
+
+def _settled(client: TableClient, protocol: ProtocolOptions, *, dry_run: bool) -> Timeline:
+    if dry_run:
+        return client.timeline()
+    if recover_table_config(client.storage):
+        client.reload()
+    timeline, _ = settled_timeline(client, protocol)
+    return client.timeline(timeline) if resume_cleans(client, timeline) else timeline
+
+
+def _plan_restore(client: TableClient, timeline: Timeline, target: Instant, *, dry_run: bool) -> Undo:
+    place = client.storage.uri
+    writes = completed_writes_after(timeline, target)
+    plans = [one for one in timeline.pending if one.time > target.time and is_clustering(timeline, one)]
+    _refuse_saved(place, timeline, target)
+    if timeline.has_gaps and any(time > target.time for time in timeline.archive.writes):
+        raise TransactionError(
+            f"{place}: writes after {target.time} are archived, which hoodie.archive.beyond.savepoint allows; they "
+            "cannot be taken back"
+        )
+    if not writes and not plans:
+        return plan_undo(client, timeline, Action.RESTORE, target, [])
+    if not dry_run:
+        _refuse_foreign_writers(client, timeline, plans)
+    _require_state(client, timeline, target, writes)
+    instants = sorted((*writes, *plans), key=lambda one: one.time, reverse=True)
+    return plan_undo(client, timeline, Action.RESTORE, target, instants)
+
+
+def _plan_rollback(client: TableClient, timeline: Timeline, write: Instant, *, dry_run: bool) -> Undo:
+    place = client.storage.uri
+    newer = completed_writes_after(timeline, write)
+    if newer:
+        raise TransactionError(
+            f"{place}: {len(newer)} write(s) follow {write.time}, up to {newer[0].time}: roll these back before, or "
+            "restore the table to the write before it"
+        )
+    if timeline.is_saved(write):
+        raise TransactionError(f"{place}: a savepoint keeps {write.time}; delete the savepoint before")
+    plan = next((one for one in timeline.pending if one.time > write.time and is_clustering(timeline, one)), None)
+    if plan is not None:
+        raise TransactionError(
+            f"{place}: {plan}, a clustering, was planned after {write.time}: cancel it before, or restore the table to "
+            "the write before both, which cancels it"
+        )
+    if not dry_run:
+        _refuse_foreign_writers(client, timeline, [])
+    target = next((one for one in reversed(timeline.writes) if one.time < write.time), None)
+    if target is None and timeline.archive.writes:
+        raise TransactionError(f"{place}: the write before {write.time} is archived, and its state cannot be restored")
+    if target is not None:
+        _require_state(client, timeline, target, [write])
+    return plan_undo(client, timeline, Action.ROLLBACK, target, [write])
+
+
+def _is_pending_write(one: Instant, time: str) -> bool:
+    return one.time == time and one.action in WRITE_ACTIONS
+
+
+def _roll_back_pending(client: TableClient, timeline: Timeline, pending: Instant, *, dry_run: bool) -> UndoReport:
+    """Roll back a write whose writer is dead or whose heartbeat is unknown, or a plan that nobody runs."""
+    last = timeline.last_completed_write()
+    undo = plan_undo(client, timeline, Action.ROLLBACK, last, [pending])
+    if dry_run:
+        return report_of(undo)
+    done = roll_back(client, pending)
+    return report_of(undo, done.start_time)
+
+
+def _refuse_saved(place: str, timeline: Timeline, target: Instant) -> None:
+    saved = [one.time for one in timeline.completed if one.action == Action.SAVEPOINT and one.time > target.time]
+    if saved:
+        raise TransactionError(
+            f"{place}: {', '.join(saved)} has a savepoint, and is newer than {target.time}: delete the savepoint before"
+        )
+
+
+def _refuse_foreign_writers(client: TableClient, timeline: Timeline, plans: list[Instant]) -> None:
+    """Refuse to go on beside a write that would not notice."""
+    for one in timeline.pending:
+        if one in plans or one.action == Action.SAVEPOINT or is_clustering(timeline, one):
+            continue
+        if one.action in WRITE_ACTIONS and heartbeat.is_own(client.storage, one.time):
+            continue  # it conflicts at its commit
+        raise TransactionError(
+            f"{client.storage.uri}: {one} of another tool is pending, which would not notice that writes before it "
+            "are taken back. Wait until it has ended; if its writer is dead, "
+            "hoodie.clean.failed.writes.policy=EAGER rolls it back now"
+        )
+
+
+def _require_state(client: TableClient, timeline: Timeline, target: Instant, undone: Sequence[Instant]) -> None:
+    """Refuse a target of which files are missing; partitions that the undone writes left alone are as they are.
+
+    Raises:
+        TransactionError: files were cleaned, or are gone for another reason.
+    """
+    wanted = latest_base_files(state_files(client, timeline, target), timeline, as_of=target.time)
+    touched = touched_partitions(timeline, undone)
+    wanted = wanted.filter(pc.is_in(wanted["partition"], pa.array(touched, pa.string())))
+    listed = list_data_files(client.storage, touched)
+    there = {posixpath.join(row["partition"], row["file_name"]) for row in listed.to_pylist()}
+    missing = [path for path in wanted["path"].to_pylist() if path not in there]
+    if missing:
+        raise TransactionError(
+            f"{client.storage.uri}: the state after {target.time} cannot be restored: {len(missing)} of its files are "
+            f"missing, such as {missing[0]}"
+        )
