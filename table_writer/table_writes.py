@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from table_writer.execution.executor import Executor
     from table_writer.record_index.bootstrap import BootstrapReport
     from table_writer.record_index.verify import VerifyReport
+    from table_writer.repair import RepairReport
     from table_writer.services.clean import CleanReport
     from table_writer.services.savepoint import Savepoint
     from table_writer.services.undo import UndoReport
@@ -116,6 +117,30 @@ class TableWrites(ABC, Generic[Rows]):
         policy = policy_options(commits=commits, hours=hours, versions=versions)
         return self.run_service(
             lambda client, merged, _: clean(client, {**merged.texts, **policy}, dry_run=dry_run), options
+        )
+
+    def repair(
+        self, options: Options | None = None, *, minutes: int | None = None, dry_run: bool = False
+    ) -> RepairReport:
+        """Remove what crashes left: dead writers' writes, their markers, and data files that no instant knows.
+
+        No row of the table changes, and writers may run meanwhile.
+
+        Args:
+            options: `hoodie.catalog.repair.minutes`, and those of heartbeats and the lock.
+            minutes: least age of data files that are deleted because no instant knows them; None for the option's.
+            dry_run: report what would be removed, and change nothing.
+
+        Raises:
+            OptionError: an invalid option.
+            TransactionError: another tool takes writes back; or a restore is pending, in a dry run.
+        """
+        from table_writer.repair import repair
+        from table_writer.timeline.options import REPAIR_MINUTES
+
+        age = {} if minutes is None else {REPAIR_MINUTES: str(minutes)}
+        return self.run_service(
+            lambda client, merged, _: repair(client, {**merged.texts, **age}, dry_run=dry_run), options
         )
 
     def archive(self, options: Options | None = None, *, dry_run: bool = False) -> ArchiveReport:

@@ -50,6 +50,7 @@ _COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     write_commands.write,
     write_commands.delete,
     service_commands.clean,
+    service_commands.repair,
     service_commands.archive,
     service_commands.restore,
     service_commands.rollback,

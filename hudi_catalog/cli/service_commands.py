@@ -1,4 +1,4 @@
-"""The commands that run table services: `hudi-catalog clean | archive | savepoint | restore | rollback`."""
+"""The commands that run table services: `hudi-catalog clean | repair | archive | savepoint | restore | rollback`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from hudi_catalog.table import open_table
 
 if TYPE_CHECKING:
     from table_writer.archive.archive import ArchiveReport
+    from table_writer.repair import RepairReport
     from table_writer.services.clean import CleanReport
     from table_writer.services.savepoint import Savepoint
     from table_writer.services.undo import UndoReport
@@ -75,6 +76,45 @@ def clean_text(report: CleanReport, *, dry_run: bool) -> str:
         f"{verb} {counted(report.files, 'file')} of {counted(report.partitions, 'partition')}, "
         f"{frees} {bytes_text(report.bytes)}{since}"
     )
+
+
+Minutes = Annotated[int | None, typer.Option(help="Leave files alone that changed in this many last minutes.")]
+
+
+def repair(
+    path: TablePath,
+    *,
+    minutes: Minutes = None,
+    dry_run: DryRun = False,
+    option: WriterOptions = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Remove what crashes left: dead writers' writes, their markers, data files that no instant knows."""
+    report = open_table(path).repair(all_options(config, option), minutes=minutes, dry_run=dry_run)
+    if as_json:
+        files = [{**dataclasses.asdict(file), "reason": file.reason.value} for file in report.files]
+        print_json({**dataclasses.asdict(report), "files": files, "bytes": report.bytes, "dry_run": dry_run})
+    else:
+        print_lines(repair_lines(report, dry_run=dry_run))
+
+
+def repair_lines(report: RepairReport, *, dry_run: bool) -> list[str]:
+    """What a repair removed, line by line."""
+    would = "would be " if dry_run else ""
+    lines = [f"{time}: {would}rolled back, its writer died" for time in report.rolled_back]
+    lines += [f"{time}: markers and heartbeat {would}deleted, the write has ended" for time in report.leftovers]
+    lines += [f"{file.path}: {would}deleted ({bytes_text(file.size)}), {file.reason.value}" for file in report.files]
+    if report.files:
+        verb, frees = ("would delete", "free") if dry_run else ("deleted", "freed")
+        lines.append(f"{verb} {counted(len(report.files), 'file')}, {frees} {bytes_text(report.bytes)}")
+    if report.young:
+        lines.append(f"{counted(report.young, 'file')} of no instant left alone, too young: see --minutes")
+    if report.unclear:
+        lines.append(f"{counted(report.unclear, 'file')} left alone, older than what timeline and archive know")
+    if report.unlisted:
+        lines.append(f"{counted(len(report.unlisted), 'file')} of commits missing in the metadata table")
+    return lines or ["nothing to repair"]
 
 
 def archive(

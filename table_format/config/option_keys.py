@@ -249,6 +249,7 @@ OUR_WRITER_KEYS: Final = (
     "hoodie.catalog.record.index.hash",
     "hoodie.catalog.record.index.lookup",
     "hoodie.catalog.record.index.packed.keys",
+    "hoodie.catalog.repair.minutes",
     "hoodie.catalog.write.partial.columns",
     "hoodie.catalog.write.progress",
     "hoodie.catalog.write.retries",

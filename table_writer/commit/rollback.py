@@ -83,7 +83,7 @@ def settled_timeline(
     timeline = client.timeline(known)
     if resume_rollbacks(client, timeline):
         timeline = client.timeline(timeline)
-    failed = [instant for instant in timeline.pending if _has_failed(timeline, instant, options)]
+    failed = failed_writes(timeline, options)
     for instant in reversed(failed):
         _log.warning("%s: rolling back %s, which a dead writer left", client.storage.uri, instant)
         roll_back(client, instant)
@@ -197,6 +197,11 @@ def _delete_files(storage: Storage, plan: RollbackPlan) -> None:
             storage.delete(posixpath.join(deletion.partition, posixpath.basename(path)))
 
 
+def failed_writes(timeline: Timeline, options: ProtocolOptions) -> list[Instant]:
+    """Pending writes that `rollback_failed_writes` would roll back, oldest first."""
+    return [instant for instant in timeline.pending if _has_failed(timeline, instant, options)]
+
+
 def _has_failed(timeline: Timeline, instant: Instant, options: ProtocolOptions) -> bool:
     if instant.action not in WRITE_ACTIONS or options.failed_writes is FailedWrites.NEVER:
         return False
@@ -231,6 +236,12 @@ def _is_silent(timeline: Timeline, instant: Instant, minutes: int) -> bool:
         minutes,
     )
     return False
+
+
+def files_of(client: TableClient, failed: Instant) -> list[str]:
+    """Paths of the data files that a rollback of a pending write deletes, whether they exist or not."""
+    requests = _requests(client, failed)
+    return [posixpath.join(of.partition, posixpath.basename(path)) for of in requests for path in of.files]
 
 
 def _requests(client: TableClient, failed: Instant) -> list[RollbackRequest]:
@@ -312,7 +323,8 @@ def sweep_remains(client: TableClient, options: ProtocolOptions, remains: Remain
     pending = {write.time for write in timeline.pending}
     for instant in remains.marked:
         if instant not in pending:
-            _delete_uncounted(client, timeline, instant)
+            for path in uncounted_files(client, timeline, instant):
+                storage.delete(path)
             delete_markers(storage, instant)
     for instant in remains.beating:
         if instant in pending:
@@ -322,22 +334,16 @@ def sweep_remains(client: TableClient, options: ProtocolOptions, remains: Remain
             heartbeat.delete_heartbeat(storage, instant)
 
 
-def delete_marked_files(client: TableClient, instant: str, keep: frozenset[str] | set[str]) -> None:
-    """Delete the data files that a write's markers name, except those to keep (paths)."""
-    for marker in read_markers(client.storage, instant):
-        if marker.path not in keep:
-            client.storage.delete(marker.path)
-
-
-def _delete_uncounted(client: TableClient, timeline: Timeline, time: str) -> None:
+def uncounted_files(client: TableClient, timeline: Timeline, time: str) -> list[str]:
+    """Paths of the data files that the markers of an ended write name and no commit, whether they exist or not."""
+    marked = [marker.path for marker in read_markers(client.storage, time)]
     done = next((i for i in timeline.writes if i.time == time and i.action in WRITE_ACTIONS), None)
     if done is not None:
-        delete_marked_files(client, time, _paths(timeline, done))
-    elif time in timeline.rolled_back or (time < (timeline.start or "") and time not in timeline.archive.writes):
-        # where the rollback is archived, the write itself never was
-        delete_marked_files(client, time, frozenset())
-
-    # any other instant may have been completed and archived: its files stay
+        counted = _paths(timeline, done) if marked else set()
+        return [path for path in marked if path not in counted]
+    if time in timeline.rolled_back or (time < (timeline.start or "") and time not in timeline.archive.writes):
+        return marked  # where the rollback is archived, the write itself never was
+    return []  # any other instant may have been completed and archived: its files stay
 
 
 def _paths(timeline: Timeline, instant: Instant) -> set[str]:

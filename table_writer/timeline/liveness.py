@@ -203,7 +203,12 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def age_ms(storage: Storage, entry: FileEntry) -> float:
-    """Milliseconds since a file last changed, by the clock of its file system if possible.
+    """Milliseconds since a file last changed, by the clock of its file system if possible."""
+    return storage_time_ms(storage) - entry.mtime_ms
+
+
+def storage_time_ms(storage: Storage) -> float:
+    """Milliseconds since the epoch by the clock of a file system, or this machine's if nothing can be written.
 
     Clocks of machines differ; a probe file on the same file system gets its time from the same clock.
     """
@@ -214,7 +219,7 @@ def age_ms(storage: Storage, entry: FileEntry) -> float:
         made = storage.entry(probe)
         storage.delete(probe)
         now = now if made is None else made.mtime_ms
-    return now - entry.mtime_ms
+    return now
 
 
 def _expiry(values: dict[str, object]) -> int:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from table_format.config.option_values import alias, choice, flag, whole_number
 from table_format.errors import OptionError
+
+#: Least age of files that a repair deletes.
+REPAIR_MINUTES: Final = "hoodie.catalog.repair.minutes"
 
 _Policy = TypeVar("_Policy", bound=Enum)
 
@@ -109,6 +112,7 @@ class ProtocolOptions:
         metadata: create a metadata table with a new table.
         column_stats: create the column statistics index with a new metadata table.
         column_stats_shards: number of file groups of that index, which never changes.
+        repair_minutes: least age of files that belong to nothing and are deleted by a repair.
         lock: see `LockOptions`.
         clean: see `CleanOptions`.
         archive: see `ArchiveOptions`.
@@ -121,6 +125,7 @@ class ProtocolOptions:
     metadata: bool = True
     column_stats: bool = True
     column_stats_shards: int = 2
+    repair_minutes: int = 60
     lock: LockOptions = LockOptions()
     clean: CleanOptions = CleanOptions()
     archive: ArchiveOptions = ArchiveOptions()
@@ -142,6 +147,7 @@ class ProtocolOptions:
             metadata=flag(options, "hoodie.metadata.enable", default=True),
             column_stats=flag(options, "hoodie.metadata.index.column.stats.enable", default=True),
             column_stats_shards=whole_number(options, "hoodie.metadata.index.column.stats.file.group.count", 2, 1),
+            repair_minutes=whole_number(options, REPAIR_MINUTES, 60, 0),
             lock=_lock(options, interval * misses),
             clean=_clean(options),
             archive=_archive(options),

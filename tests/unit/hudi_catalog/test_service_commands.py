@@ -58,7 +58,25 @@ def test_wrong_options_of_clean(shop: str, arguments: tuple[str, ...], error: ty
         CliRunner().invoke(app, ["clean", shop, *arguments], catch_exceptions=False)
 
 
-@pytest.mark.parametrize("command", ["clean"])
+def test_repair(shop: str) -> None:
+    assert run("repair", shop) == "nothing to repair\n"
+    last = max(Path(shop).glob("*.parquet"), key=lambda path: path.name.rsplit("_", 1)[-1])
+    time = last.stem.rsplit("_", 1)[-1]
+    stray = Path(shop) / f"00000009-1111-1111-1111-111111111111-0_1-9-9_{int(time) - 1}.parquet"
+    stray.write_bytes(b"stray")
+    assert run("repair", shop) == "1 file of no instant left alone, too young: see --minutes\n"
+    planned = json.loads(run("repair", shop, "--minutes", "0", "--dry-run", "--json"))
+    assert stray.exists()
+    assert (planned["files"][0]["path"], planned["bytes"], planned["dry_run"]) == (stray.name, 5, True)
+    assert run("repair", shop, "--minutes", "0").splitlines() == [
+        f"{stray.name}: deleted (5 B), the table has no instant of its time",
+        "deleted 1 file, freed 5 B",
+    ]
+    assert not stray.exists()
+    assert hudi_catalog.open_table(shop).scan().to_arrow()["v"].to_pylist() == [3]
+
+
+@pytest.mark.parametrize("command", ["clean", "repair"])
 def test_an_empty_folder(tmp_path: Path, command: str) -> None:
     with pytest.raises(TableNotFoundError):
         CliRunner().invoke(app, [command, str(tmp_path)], catch_exceptions=False)

@@ -1,0 +1,223 @@
+"""Repair: what crashes and failed deletions left in a table is removed, without any change of its rows."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+import posixpath
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from table_format.config import properties
+from table_format.config.table_config import require_writable
+from table_format.errors import TransactionError
+from table_format.instant import Action
+from table_format.storage import Storage
+from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
+from table_writer.commit.rollback import (
+    Remains,
+    failed_writes,
+    files_of,
+    settled_timeline,
+    uncounted_files,
+)
+from table_writer.services.clean import resume_cleans
+from table_writer.services.orphans import Orphan, Reason, Search, find_orphans, list_files
+from table_writer.timeline import heartbeat
+from table_writer.timeline.instants import table_lock
+from table_writer.timeline.liveness import storage_time_ms
+from table_writer.timeline.options import ProtocolOptions
+
+_log = logging.getLogger(__name__)
+_THREADS: Final = 16
+_MINUTE_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What a repair removed, or would remove.
+
+    Attributes:
+        rolled_back: times of dead writers' writes.
+        leftovers: times of ended writes that left markers, scratch files or a heartbeat.
+        files: data files that belong to nothing, those of dead writers among them.
+        young: number of files that would be among them if they were older.
+        unclear: number of data files of which neither the timeline nor the archive can tell; they stay.
+        unlisted: paths of files that a commit names and the metadata table lacks: readers miss their rows.
+    """
+
+    rolled_back: tuple[str, ...] = ()
+    leftovers: tuple[str, ...] = ()
+    files: tuple[Orphan, ...] = ()
+    young: int = 0
+    unclear: int = 0
+    unlisted: tuple[str, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """Sizes of the files."""
+        return sum(file.size for file in self.files)
+
+
+def repair(client: TableClient, options: Mapping[str, str] | None = None, *, dry_run: bool = False) -> RepairReport:
+    """Remove what belongs to nothing: files of dead writers, their markers, and data files that no instant knows.
+
+    As every write does, it first rolls back dead writers' writes, and finishes interrupted rollbacks, restores and
+    cleans. Then the folders are listed, without the table's lock. A data file is deleted under the lock, if by the
+    timeline as it is then the file still belongs to nothing: no pending, completed or archived instant, no savepoint,
+    and it is old enough. Log files, and files that are not Hudi's, are passed over.
+
+    Args:
+        client: the table.
+        options: of the commit protocol; `hoodie.catalog.repair.minutes` is the least age of files that are deleted.
+        dry_run: report what would be removed, change nothing, and take no lock.
+
+    Raises:
+        OptionError: an invalid option.
+        LockError: the table lock could not be taken.
+        TransactionError: another tool takes completed writes back; or a restore is pending, in a dry run.
+        UnsupportedTableError: a table of this kind can only be read.
+    """
+    protocol = ProtocolOptions.parse(options or {})
+    if dry_run:
+        require_writable(client.config, client.storage.uri)
+        return _foresee(client, protocol)
+    with table_lock(client, protocol):
+        settled = _settle(client, protocol)
+    for file in settled.files:
+        _log.warning("%s: deleted %s (%d bytes): %s", client.storage.uri, file.path, file.size, file.reason.value)
+    storage = client.storage
+    oldest_ms = storage_time_ms(storage) - protocol.repair_minutes * _MINUTE_MS
+    files = list_files(storage)
+    search = find_orphans(client, files, before_ms=oldest_ms, alive=_alive(storage, protocol))
+    if search.orphans:
+        with table_lock(client, protocol):
+            search = _delete_orphans(client, protocol, _only(files, search.orphans), search, oldest_ms)
+    _warn(client, search)
+    return _report(settled, search)
+
+
+def _report(settled: RepairReport, search: Search) -> RepairReport:
+    files = {file.path: file for file in (*search.orphans, *settled.files)}
+    return replace(
+        settled,
+        files=tuple(files[path] for path in sorted(files)),
+        young=search.young,
+        unclear=search.unclear,
+        unlisted=search.unlisted,
+    )
+
+
+def _settle(client: TableClient, options: ProtocolOptions) -> RepairReport:
+    """Bring the timeline to rest; the caller holds the table's lock."""
+    remains = Remains.of(client.storage)
+    timeline = client.timeline()
+    foreseen = _foresee_rest(client, options, remains, timeline)
+    timeline, rolled_back = settled_timeline(client, options, timeline)
+    if resume_cleans(client, timeline):
+        timeline = client.timeline(timeline)
+    _require_rest(timeline)
+    # interrupted rollbacks are not among those just done
+    return replace(foreseen, rolled_back=tuple(sorted({*foreseen.rolled_back, *rolled_back})))
+
+
+def _foresee_rest(client: TableClient, options: ProtocolOptions, remains: Remains, timeline: Timeline) -> RepairReport:
+    """What bringing the timeline to rest removes."""
+    pending = {instant.time for instant in timeline.pending}
+    alive = _alive(client.storage, options)
+    ended = sorted({*remains.marked, *remains.beating} - pending - alive)
+    failed = failed_writes(timeline, options)
+    dead = [Orphan(path, 0, instant.time, Reason.DEAD) for instant in failed for path in files_of(client, instant)]
+    dead += [
+        Orphan(path, 0, instant, Reason.UNCOMMITTED if timeline.find(instant) else Reason.UNDONE)
+        for instant in ended
+        for path in uncounted_files(client, timeline, instant)
+    ]
+    sizes = [(file, client.storage.entry(file.path)) for file in dead]
+    return RepairReport(
+        rolled_back=tuple(instant.time for instant in failed),
+        leftovers=tuple(ended),
+        files=tuple(replace(file, size=entry.size) for file, entry in sizes if entry is not None),
+    )
+
+
+def _foresee(client: TableClient, options: ProtocolOptions) -> RepairReport:
+    remains, files = Remains.of(client.storage), list_files(client.storage)
+    timeline = client.timeline()
+    _require_rest(timeline)
+    rest = _foresee_rest(client, options, remains, timeline)
+    oldest_ms = time.time() * 1000 - options.repair_minutes * _MINUTE_MS
+    alive = _alive(client.storage, options)
+    search = find_orphans(client, files, before_ms=oldest_ms, alive=alive, timeline=timeline)
+    _warn(client, search)
+    return _report(rest, search)
+
+
+def _require_rest(timeline: Timeline) -> None:
+    """Refuse a table of which a part may be about to come back."""
+    restore = next((instant for instant in timeline.pending if instant.action == Action.RESTORE), None)
+    if restore is not None:
+        raise TransactionError(
+            f"{timeline.storage.uri}: {restore} is pending, which the next write or a repair without dry run finishes, "
+            "unless another tool began it; what belongs to nothing is known after that"
+        )
+
+
+def _alive(storage: Storage, options: ProtocolOptions) -> frozenset[str]:
+    interval, misses = options.heartbeat_interval_ms, options.heartbeat_misses
+    times = heartbeat.heartbeats(storage)
+    return frozenset(time for time in times if heartbeat.is_expired(storage, time, interval, misses) is False)
+
+
+def _only(files: pa.Table, orphans: Sequence[Orphan]) -> pa.Table:
+    names = pa.array([posixpath.basename(orphan.path) for orphan in orphans], pa.string())
+    return files.filter(pc.is_in(files["file_name"], names))
+
+
+def _delete_orphans(
+    client: TableClient, options: ProtocolOptions, files: pa.Table, search: Search, oldest_ms: float
+) -> Search:
+    """Delete those of some files that still belong to nothing; the caller holds the table's lock."""
+    storage = client.storage
+    timeline = client.timeline()
+    again = find_orphans(client, files, before_ms=oldest_ms, alive=_alive(storage, options), timeline=timeline)
+    unchanged = []
+    for orphan in again.orphans:
+        entry = storage.entry(orphan.path)
+        if entry is not None and entry.mtime_ms <= oldest_ms:
+            unchanged.append(orphan)
+    for orphan in unchanged:
+        _log.warning("%s: deleting %s (%d bytes): %s", storage.uri, orphan.path, orphan.size, orphan.reason.value)
+    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
+        list(pool.map(lambda orphan: storage.delete(orphan.path), unchanged))
+    _drop_partitions(storage, timeline, sorted({posixpath.dirname(orphan.path) for orphan in unchanged}))
+    return replace(search, orphans=tuple(unchanged))
+
+
+def _drop_partitions(storage: Storage, timeline: Timeline, folders: Sequence[str]) -> None:
+    """Delete the metadata files of partitions that hold nothing else and were made by a write that did not happen."""
+    pending = {instant.time for instant in timeline.pending}
+    for folder in folders:
+        entries = storage.list(folder)
+        if not folder or [entry.name for entry in entries] != [properties.PARTITION_METAFILE]:
+            continue
+        made = properties.parse_properties(storage.read(entries[0].path), entries[0].path).get("commitTime")
+        if made and made not in pending and not timeline.is_committed(made):
+            storage.delete(entries[0].path)
+
+
+def _warn(client: TableClient, search: Search) -> None:
+    if search.unlisted:
+        _log.warning(
+            "%s: the metadata table lacks %d files that commits name, such as %s: readers miss their rows. Delete the "
+            "folder .hoodie/metadata: the table is then read without it, until Apache Hudi builds it again",
+            client.storage.uri,
+            len(search.unlisted),
+            search.unlisted[0],
+        )
