@@ -205,9 +205,10 @@ class TableWrites(ABC, Generic[Rows]):
         """
         from table_writer.commit.restore import restore_table
 
-        return self.run_service(
-            lambda client, merged, _: restore_table(client, to, merged.texts, dry_run=dry_run), options
-        )
+        def service(client: TableClient, merged: WriteOptions, executor: Executor) -> UndoReport:
+            return restore_table(client, to, merged.texts, dry_run=dry_run, mapper=executor.map)
+
+        return self.run_service(service, options)
 
     def rollback(self, instant: str, options: Options | None = None, *, dry_run: bool = False) -> UndoReport:
         """Roll back one write: a pending one, or the newest completed one.
@@ -223,9 +224,10 @@ class TableWrites(ABC, Generic[Rows]):
         """
         from table_writer.commit.restore import rollback_write
 
-        return self.run_service(
-            lambda client, merged, _: rollback_write(client, instant, merged.texts, dry_run=dry_run), options
-        )
+        def service(client: TableClient, merged: WriteOptions, executor: Executor) -> UndoReport:
+            return rollback_write(client, instant, merged.texts, dry_run=dry_run, mapper=executor.map)
+
+        return self.run_service(service, options)
 
     def bootstrap_index(
         self, options: Options | None = None, *, groups: int | None = None, wait_seconds: float = 60.0

@@ -16,6 +16,7 @@ from table_format.slices.file_slices import latest_base_files, list_data_files
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.commit.rollback import roll_back, settled_timeline
+from table_writer.execution.executor import Mapper, in_threads
 from table_writer.services.clean import resume_cleans
 from table_writer.services.savepoint import state_files, write_at
 from table_writer.services.undo import (
@@ -35,7 +36,12 @@ _log = logging.getLogger(__name__)
 
 
 def restore_table(
-    client: TableClient, to: str, options: Mapping[str, str] | None = None, *, dry_run: bool = False
+    client: TableClient,
+    to: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    dry_run: bool = False,
+    mapper: Mapper = in_threads,
 ) -> UndoReport:
     """Take back all writes after one, so that the table is as it was after that.
 
@@ -47,6 +53,7 @@ def restore_table(
         to: instant of a completed write, such as that of a savepoint.
         options: of the table's writers.
         dry_run: report what would go, and change nothing.
+        mapper: runs the reading of keys, where the table has a record index.
 
     Raises:
         TransactionError: there is no such write on the active timeline; files of its state were cleaned; a savepoint
@@ -61,13 +68,18 @@ def restore_table(
         undo = _plan_restore(client, timeline, target, dry_run=dry_run)
         if dry_run or not undo.instants:
             return report_of(undo)
-        return undo_writes(client, undo, timeline, options or {})
+        return undo_writes(client, undo, timeline, options or {}, mapper)
 
     return _locked(client, protocol, service)
 
 
 def rollback_write(
-    client: TableClient, instant: str, options: Mapping[str, str] | None = None, *, dry_run: bool = False
+    client: TableClient,
+    instant: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    dry_run: bool = False,
+    mapper: Mapper = in_threads,
 ) -> UndoReport:
     """Roll back one write: a pending one, or the newest completed one.
 
@@ -76,6 +88,7 @@ def rollback_write(
         instant: of the write.
         options: of the table's writers.
         dry_run: report what would go, and change nothing.
+        mapper: runs the reading of keys, where the table has a record index.
 
     Raises:
         TransactionError: there is no such write; newer ones follow it; a savepoint keeps it; files of the state
@@ -93,7 +106,7 @@ def rollback_write(
         undo = _plan_rollback(client, timeline, write, dry_run=dry_run)
         if dry_run:
             return report_of(undo)
-        return undo_writes(client, undo, timeline, options or {})
+        return undo_writes(client, undo, timeline, options or {}, mapper)
 
     return _locked(client, protocol, service)
 

@@ -54,6 +54,7 @@ from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata.index_deltas import DeltaFile
 from table_writer.metadata.index_files import IndexChanges
 from table_writer.metadata.index_options import IndexOptions
+from table_writer.metadata.statistics_repair import repair_statistics
 from table_writer.metadata.writer import has_private_index, record_commit
 from table_writer.services.clean import clean_locked, is_due
 from table_writer.timeline.heartbeat import Heartbeat
@@ -149,6 +150,8 @@ class WriteTransaction:
                 timeline, _ = settled_timeline(client, protocol, known)  # first, because it frees space
                 settle_properties(client, timeline, adopt)
                 ensure_metadata_table(client, protocol, index, timeline)
+                if protocol.metadata and protocol.column_stats:
+                    repair_statistics(client, timeline, options, protocol.column_stats_shards)
                 instant, beat = _request(client, action, timeline, protocol)
                 begun = cls(client, instant, operation, options=options, timeline=timeline, heartbeat=beat)
         except BaseException:

@@ -34,6 +34,7 @@ from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline, Undoing
 from table_format.timeline.undoing import undone_by
+from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata.recovery import rollback_in_metadata_table
 from table_writer.metadata.writer import DELETED_SCHEMA, update_metadata_table
 from table_writer.services.undone_keys import changes_of_index
@@ -128,7 +129,9 @@ def touched_partitions(timeline: Timeline, writes: Iterable[Instant]) -> tuple[s
     return tuple(sorted(partitions))
 
 
-def undo_writes(client: TableClient, undo: Undo, timeline: Timeline, options: Mapping[str, str]) -> UndoReport:
+def undo_writes(
+    client: TableClient, undo: Undo, timeline: Timeline, options: Mapping[str, str], mapper: Mapper = in_threads
+) -> UndoReport:
     """Take writes back.
 
     Args:
@@ -136,11 +139,12 @@ def undo_writes(client: TableClient, undo: Undo, timeline: Timeline, options: Ma
         undo: by `plan_undo`.
         timeline: of the table, loaded under the lock.
         options: of the table's writers.
+        mapper: runs the reading of keys, where the table has a record index.
     """
     started = time.monotonic()
     plan = _plan(client.storage, undo)
     instant = request(client, undo.action, plan)
-    _record(client, instant, undo, timeline, options)
+    _record(client, instant, undo, timeline, options=options, mapper=mapper)
     _take_effect(client.storage, instant.at(State.INFLIGHT), plan)
     try:
         _finish(client, instant, undo, started)
@@ -219,7 +223,15 @@ def _plan(storage: Storage, undo: Undo) -> bytes:
     return RollbackPlan(write.time, write.action, requests).to_avro()
 
 
-def _record(client: TableClient, instant: Instant, undo: Undo, timeline: Timeline, options: Mapping[str, str]) -> None:
+def _record(
+    client: TableClient,
+    instant: Instant,
+    undo: Undo,
+    timeline: Timeline,
+    *,
+    options: Mapping[str, str],
+    mapper: Mapper,
+) -> None:
     """Commit to the metadata table what the table loses, before any of it goes."""
     gone = frozenset(one.time for one in undo.instants)
     rest = tuple(one for one in timeline.instants if one not in undo.instants)
@@ -227,12 +239,13 @@ def _record(client: TableClient, instant: Instant, undo: Undo, timeline: Timelin
     listed = list_data_files(client.storage, undo.touched)
     before, after = latest_base_files(listed, timeline), latest_base_files(listed, then)
     target = None if undo.target is None else undo.target.time
+    changes = changes_of_index(client, instant.time, before, after, located=target, options=options, mapper=mapper)
     update_metadata_table(
         client,
         instant.time,
         files_deleted=undo.files.select(DELETED_SCHEMA.names).cast(DELETED_SCHEMA),
         deleted_partitions=undo.partitions,
-        index_changes=changes_of_index(client, instant.time, before, after, located=target, options=options),
+        index_changes=changes,
         options=options,
         timeline=timeline,
     )

@@ -1,0 +1,142 @@
+"""Column statistics that a restore by another tool left out: built again from the files, before the next write.
+
+Apache 0.15.0 deletes the column statistics of a table that it restores, and other releases those that were built after
+the restore's target, because its procedures do not ask for them.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from table_format.base_file.footer import footer
+from table_format.base_file.reader import read_base_file
+from table_format.errors import SchemaError
+from table_format.instant import Action, Instant
+from table_format.meta_columns import META_FIELDS
+from table_format.metadata_table import layout
+from table_format.metadata_table.reader import MetadataTable
+from table_format.storage import Storage
+from table_format.table.client import TableClient
+from table_format.table.schema_history import internal_schemas
+from table_format.timeline.timeline import Timeline
+from table_writer.execution.executor import in_threads
+from table_writer.metadata import instants
+from table_writer.metadata.column_statistics import (
+    GrowingBounds,
+    concat_statistics,
+    exact_statistics,
+    indexable_columns,
+    statistics_of,
+    value_type,
+)
+from table_writer.metadata.creation import add_column_stats
+from table_writer.metadata.writer import remove_indexes
+
+_log = logging.getLogger(__name__)
+
+
+def repair_statistics(client: TableClient, timeline: Timeline, options: Mapping[str, str], shards: int) -> bool:
+    """Build column statistics again if another tool has restored the table since the last write.
+
+    Nothing happens where writes are pending, which building an index would miss, and in tables with renamed columns.
+
+    Args:
+        client: the table, whose lock the caller holds.
+        timeline: of the table, loaded under the lock.
+        options: of the table's writers; see `indexable_columns`.
+        shards: number of file groups of the statistics.
+
+    Returns:
+        Whether they were built.
+    """
+    restore = _foreign_restore(client, timeline)
+    if restore is None or not _had_statistics(client, timeline) or internal_schemas(timeline) is not None:
+        return False
+    if any(one.action != Action.SAVEPOINT for one in timeline.pending):
+        _log.warning("%s: column statistics are left out of use, since writes are pending", client.storage.uri)
+        return False
+    try:
+        schema = pa.schema([*META_FIELDS, *client.table_schema(timeline)])
+    except SchemaError:
+        return False
+    table = MetadataTable.open(client, timeline)
+    columns = indexable_columns(schema, {**options, **client.config.raw})
+    if table is None or not columns:
+        return False
+    files = table.files().select(["partition", "file_name"]).to_pylist()
+    if layout.COLUMN_STATS in table.partitions:
+        known = table.column_stats(columns[0], schema.field(columns[0]).type)["file_name"].to_pylist()
+        if {file["file_name"] for file in files} <= set(known):
+            return False
+    _log.warning(
+        "%s: the %s of another tool left column statistics out: they are built again from %d files",
+        client.storage.uri,
+        restore,
+        len(files),
+    )
+    job = functools.partial(_of_file, _Source(client.storage, schema, columns))
+    statistics = in_threads(job, [(file["partition"], file["file_name"]) for file in files])
+    if layout.COLUMN_STATS in table.partitions:
+        remove_indexes(client, [layout.COLUMN_STATS])
+    add_column_stats(client, concat_statistics(statistics), shards=shards)
+    return True
+
+
+def _foreign_restore(client: TableClient, timeline: Timeline) -> Instant | None:
+    """The newest restore, if it is another tool's and no write followed it."""
+    restore = next((one for one in reversed(timeline.completed) if one.action == Action.RESTORE), None)
+    if restore is None or not timeline.writes or timeline.writes[-1].time > restore.time:
+        return None
+    if layout.FILES not in client.config.metadata_partitions:
+        return None
+    own = instants.load_metadata_timeline(client.storage)
+    return None if own.find(restore.time, Action.DELTACOMMIT) is not None else restore
+
+
+def _had_statistics(client: TableClient, timeline: Timeline) -> bool:
+    """Whether the table has column statistics, or its newest write maintained some."""
+    if layout.COLUMN_STATS in client.config.metadata_partitions:
+        return True
+    own = instants.load_metadata_timeline(client.storage)
+    commit = next((one for one in own.writes if one.time == timeline.writes[-1].time), None)
+    return commit is not None and layout.COLUMN_STATS in own.commit_metadata(commit).partition_to_write_stats
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Files of one table.
+
+    Attributes:
+        storage: of the table.
+        schema: its columns, meta columns included.
+        columns: names of those with statistics.
+    """
+
+    storage: Storage
+    schema: pa.Schema
+    columns: Sequence[str]
+
+
+def _of_file(source: _Source, place: tuple[str, str]) -> pa.Table:
+    """The statistics of a file: by its footer where that has exact bounds, else of its values, column by column."""
+    path = posixpath.join(*place)
+    base = footer(source.storage, path)
+    bounds = []
+    for name in source.columns:
+        if name not in base.names:
+            continue
+        field = source.schema.field(name)
+        column = GrowingBounds(name, value_type(field.type))
+        exact = exact_statistics(base, name, column.kind, None)
+        if exact is None:
+            column.add_rows(read_base_file(source.storage, path, [name], pa.schema([field]))[name])
+        else:
+            column.add_exact(exact)
+        bounds.append(column.values())
+    return statistics_of(bounds, place[1], place[0], base.metadata)
