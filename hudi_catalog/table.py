@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from catalog.explain import explain as explain_plan
 from catalog.scan import Scan
 from catalog.table import KEYS as TABLE_KEYS
 from catalog.table import TableOptions
+from catalog.table_stats import SMALL_FILE, OrphanStats, TableStats, table_stats
 from pushdown.expression import HudiExpression
 from table_format.errors import ArgumentError, SchemaError
 from table_format.storage import Storage
@@ -120,6 +122,28 @@ class Table(catalog.table.Table, TableWrites[Any]):
             for part in explain_plan(self.scan(filter, columns, **question).plan()):
                 console.print(part)
         return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+    def stats(self, *, small_limit: int = SMALL_FILE, orphans: bool = False) -> TableStats:
+        """Statistics of the table as it is now, from its metadata: files, timelines, services.
+
+        Args:
+            small_limit: bytes below which a file group counts as small.
+            orphans: list the storage, too, for data files that no instant knows; see `repair`.
+
+        Raises:
+            CorruptFileError: the timeline, the archive or the metadata table is damaged.
+        """
+        client = TableClient(self.client.storage, self.client.config)
+        client.reload()
+        return self._with_orphans(client, small_limit) if orphans else table_stats(client, small_limit=small_limit)
+
+    def _with_orphans(self, client: TableClient, small_limit: int) -> TableStats:
+        from table_writer.repair import foreseen_orphans
+
+        search = foreseen_orphans(client, self._write_options.texts)
+        size = sum(file.size for file in search.orphans)
+        counts = OrphanStats(len(search.orphans), size, search.young, search.unclear)
+        return replace(table_stats(client, small_limit=small_limit), orphans=counts)
 
     def run_service(self, service: Callable[[TableClient, WriteOptions, Executor], T], options: Options | None) -> T:
         """Run a service on the table's current state; see `TableWrites`."""

@@ -152,11 +152,26 @@ def _foresee(client: TableClient, options: ProtocolOptions) -> RepairReport:
     timeline = client.timeline()
     _require_rest(timeline)
     rest = _foresee_rest(client, options, remains, timeline)
-    oldest_ms = time.time() * 1000 - options.repair_minutes * _MINUTE_MS
-    alive = _alive(client.storage, options)
-    search = find_orphans(client, files, before_ms=oldest_ms, alive=alive, timeline=timeline)
+    search = _search(client, options, files, timeline)
     _warn(client, search)
     return _report(rest, search)
+
+
+def foreseen_orphans(client: TableClient, options: Mapping[str, str] | None = None) -> Search:
+    """The data files that no instant knows, those of dead writers' pending writes not among them.
+
+    Args:
+        client: the table, which may be one that is only read.
+        options: as for `repair`.
+    """
+    files = list_files(client.storage)
+    return _search(client, ProtocolOptions.parse(options or {}), files, client.timeline())
+
+
+def _search(client: TableClient, options: ProtocolOptions, files: pa.Table, timeline: Timeline) -> Search:
+    oldest_ms = time.time() * 1000 - options.repair_minutes * _MINUTE_MS
+    alive = _alive(client.storage, options)
+    return find_orphans(client, files, before_ms=oldest_ms, alive=alive, timeline=timeline)
 
 
 def _require_rest(timeline: Timeline) -> None:

@@ -49,8 +49,21 @@ class Archive:
         Raises:
             CorruptFileError: a file of the archive is damaged.
         """
-        instants = self._of_all_files("instants", lambda path: tuple(self._part.read_instants(self._storage, path)))
-        return {time: completion for time, action, completion in instants if action in WRITE_ACTIONS}
+        return {time: completion for time, action, completion in self._completed if action in WRITE_ACTIONS}
+
+    @functools.cached_property
+    def instants(self) -> tuple[tuple[str, str], ...]:
+        """Time and action of all archived completed instants, each once.
+
+        Raises:
+            CorruptFileError: a file of the archive is damaged.
+        """
+        return tuple(dict.fromkeys((time, action) for time, action, _ in self._completed))
+
+    @functools.cached_property
+    def _completed(self) -> list[tuple[str, str, str]]:
+        """Time, action and completion time of completed instants."""
+        return self._of_all_files("instants", lambda path: tuple(self._part.read_instants(self._storage, path)))
 
     @functools.cached_property
     def replaced(self) -> dict[str, Groups]:
@@ -71,7 +84,7 @@ class Archive:
         Raises:
             CorruptFileError: a file of the archive is damaged.
         """
-        for entry in self._entries():
+        for entry in self.entries():
             try:
                 yield from self._part.read_cleans(self._storage, entry.path)
             except (KeyError, TypeError, AttributeError) as error:
@@ -102,7 +115,7 @@ class Archive:
         """
         for rest in reversed(range(_TRIES)):
             try:
-                return [file for entry in self._entries() for file in self._part.read_files(self._storage, entry.path)]
+                return [file for entry in self.entries() for file in self._part.read_files(self._storage, entry.path)]
             except MissingFileError:
                 if not rest:
                     raise
@@ -128,7 +141,7 @@ class Archive:
         raise AssertionError
 
     def _of_files(self, question: str, read: Callable[[str], tuple[Result, ...]]) -> list[Result]:
-        entries = self._entries()
+        entries = self.entries()
         known = _read_before.setdefault(self._storage, {}) if entries else {}
         results: list[Result] = []
         for entry in entries:
@@ -138,7 +151,8 @@ class Archive:
             results += known[key]
         return results
 
-    def _entries(self) -> list[FileEntry]:
+    def entries(self) -> list[FileEntry]:
+        """Files of the archive."""
         entries: list[FileEntry] = self._part.archive_files(self._storage, self._folder) if self._folder else []
         return entries
 

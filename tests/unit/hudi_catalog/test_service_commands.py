@@ -76,7 +76,19 @@ def test_repair(shop: str) -> None:
     assert hudi_catalog.open_table(shop).scan().to_arrow()["v"].to_pylist() == [3]
 
 
-@pytest.mark.parametrize("command", ["clean", "repair"])
+def test_stats(shop: str) -> None:
+    size = sum(path.stat().st_size for path in Path(shop).glob("*.parquet"))
+    found = json.loads(run("stats", shop, "--json", "--orphans", "--small", "1"))
+    assert (found["files"]["files"], found["files"]["older_files"], found["files"]["small"]) == (1, 3, 0)
+    assert found["files"]["bytes"] + found["files"]["older_bytes"] == size
+    assert found["orphans"] == {"files": 0, "bytes": 0, "young": 0, "unclear": 0}
+    assert json.loads(run("stats", shop, "--json"))["orphans"] is None
+    text = run("stats", shop, "--orphans")
+    assert "older files" in text
+    assert "of no instant" in text
+
+
+@pytest.mark.parametrize("command", ["clean", "repair", "stats"])
 def test_an_empty_folder(tmp_path: Path, command: str) -> None:
     with pytest.raises(TableNotFoundError):
         CliRunner().invoke(app, [command, str(tmp_path)], catch_exceptions=False)

@@ -1,0 +1,104 @@
+"""The command that describes a table's files, timelines and services: `hudi-catalog stats`."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from catalog.explain import bytes_text
+from catalog.table_stats import SMALL_FILE, FileStats, TableStats, TimelineStats
+from hudi_catalog.cli.arguments import Json, TablePath, counted, print_json, print_lines
+from hudi_catalog.table import open_table
+
+Orphans = Annotated[bool, typer.Option("--orphans", help="List the storage, too, for files that no instant knows.")]
+Small = Annotated[int, typer.Option(min=0, help="Bytes below which a file group counts as small.")]
+
+
+def stats(path: TablePath, *, small: Small = SMALL_FILE, orphans: Orphans = False, as_json: Json = False) -> None:
+    """Describe a table's files, timelines and services, from its metadata."""
+    found = open_table(path).stats(small_limit=small, orphans=orphans)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        print_lines([f"{found.name}  {found.uri}", stats_table(found)])
+
+
+def stats_table(found: TableStats) -> Table:
+    """The statistics of a table, a line for each kind."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for label, text in _lines(found):
+        table.add_row(label, text)
+    return table
+
+
+def _lines(found: TableStats) -> list[tuple[str, str]]:
+    files, services = found.files, found.services
+    since = counted(services.metadata_deltacommits, "deltacommit")
+    lines = [
+        ("kind", f"{found.type}, version {found.version}"),
+        ("files", _files(found)),
+        ("file groups", _sizes(files)),
+        ("older files", f"{counted(files.older_files, 'file')}, {bytes_text(files.older_bytes)}"),
+    ]
+    if found.skew is not None:
+        skew = found.skew
+        lines.append(
+            ("buckets", f"{skew.buckets:,}; the fullest, {skew.largest_bucket}, has {skew.ratio:g} times the mean")
+        )
+    lines.append(("timeline", _timeline(found.timeline)))
+    if found.metadata_timeline is not None:
+        lines.append(("metadata table", _timeline(found.metadata_timeline)))
+    lines += [
+        ("last clean", services.clean or "never"),
+        ("last archiving", services.archive or "never"),
+        ("last compaction of the metadata table", f"{services.metadata_compaction or 'never'}, {since} since"),
+        ("savepoints", ", ".join(found.savepoints) or "none"),
+    ]
+    if found.orphans is not None:
+        kept = f", and {found.orphans.young:,} that are too young to tell" if found.orphans.young else ""
+        text = f"{counted(found.orphans.files, 'file')}, {bytes_text(found.orphans.bytes)}{kept}"
+        lines.append(("of no instant", text))
+    return lines
+
+
+def _files(found: TableStats) -> str:
+    files = found.files
+    logs = f", {counted(files.log_files, 'log file')} among them" if files.log_files else ""
+    where = f"{counted(found.partitions, 'partition')}, listed by the {files.listed_by}"
+    return f"{counted(files.files, 'file')}, {bytes_text(files.bytes)}{logs}; {where}"
+
+
+def _sizes(files: FileStats) -> str:
+    if files.smallest is None or files.median is None or files.largest is None:
+        return "none"
+    span = f"{bytes_text(files.smallest)} to {bytes_text(files.largest)}, median {bytes_text(files.median)}"
+    return f"{files.groups:,}: {span}; {files.small:,} below {bytes_text(files.small_limit)}"
+
+
+def _timeline(timeline: TimelineStats) -> str:
+    archive = f"{timeline.archived:,} archived in {counted(timeline.archive_files, 'file')}"
+    text = f"{counted(timeline.active, 'instant')} active, {archive}, {bytes_text(timeline.archive_bytes)}"
+    if timeline.oldest_seconds is not None:
+        text += f"; the oldest is {_age(timeline.oldest_seconds)} old"
+    if timeline.pending:
+        age = timeline.oldest_pending_seconds
+        text += f"; {timeline.pending:,} pending" + ("" if age is None else f", for {_age(age)}")
+    return text
+
+
+def _age(seconds: int) -> str:
+    """An age in its largest units.
+
+    >>> _age(59), _age(3_700), _age(200_000)
+    ('59 s', '1 h 1 min', '2 d 7 h')
+    """
+    days, rest = divmod(dt.timedelta(seconds=seconds), dt.timedelta(days=1))
+    hours, minutes = divmod(rest // dt.timedelta(minutes=1), 60)
+    if days:
+        return f"{days:,} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min" if minutes else f"{seconds} s"
