@@ -13,6 +13,7 @@ from rich.console import Console
 import catalog.catalog
 import catalog.table
 from catalog.explain import explain as explain_plan
+from catalog.metadata_tables import files_table, partitions_table
 from catalog.scan import Scan
 from catalog.table import KEYS as TABLE_KEYS
 from catalog.table import TableOptions
@@ -136,6 +137,22 @@ class Table(catalog.table.Table, TableWrites[Any]):
         client = TableClient(self.client.storage, self.client.config)
         client.reload()
         return self._with_orphans(client, small_limit) if orphans else table_stats(client, small_limit=small_limit)
+
+    def files(self, *, as_of: str | None = None) -> pa.Table:
+        """The table's file groups: partition, file id, instant, path, number of log files, and bytes.
+
+        Args:
+            as_of: an instant or a time, as for `snapshot`; the state that the table is held at when None.
+        """
+        return files_table(self.snapshot(as_of))
+
+    def partitions(self, *, as_of: str | None = None) -> pa.Table:
+        """The table's partitions: path, numbers of file groups and log files, bytes, and the newest instant.
+
+        Args:
+            as_of: as for `files`.
+        """
+        return partitions_table(self.snapshot(as_of))
 
     def _with_orphans(self, client: TableClient, small_limit: int) -> TableStats:
         from table_writer.repair import foreseen_orphans

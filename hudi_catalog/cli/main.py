@@ -16,7 +16,7 @@ from hudi_catalog.cli import read_commands, service_commands, write_commands
 from hudi_catalog.cli.arguments import HELP
 from hudi_catalog.cli.index_commands import index_app
 from hudi_catalog.cli.serve_commands import gateway, metastore, serve_app
-from hudi_catalog.cli.stats_commands import stats
+from hudi_catalog.cli.stats_commands import files, partitions, stats
 from hudi_catalog.hive.handler import hive_jar
 from hudi_catalog.metastore.commands import sync
 from table_format.errors import HudiError
@@ -45,6 +45,8 @@ _COMMANDS: Final[tuple[Callable[..., None], ...]] = (
     read_commands.show,
     read_commands.history,
     stats,
+    files,
+    partitions,
     read_commands.plan,
     read_commands.explain,
     read_commands.read,

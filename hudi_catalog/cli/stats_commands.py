@@ -1,10 +1,11 @@
-"""The command that describes a table's files, timelines and services: `hudi-catalog stats`."""
+"""The commands that describe a table by its metadata: `hudi-catalog stats | files | partitions`."""
 
 from __future__ import annotations
 
 import datetime as dt
 from typing import Annotated
 
+import pyarrow as pa
 import typer
 from rich.table import Table
 
@@ -24,6 +25,29 @@ def stats(path: TablePath, *, small: Small = SMALL_FILE, orphans: Orphans = Fals
         print_json(found.to_json())
     else:
         print_lines([f"{found.name}  {found.uri}", stats_table(found)])
+
+
+AsOf = Annotated[str | None, typer.Option(help="An instant or a time; now if not set.")]
+
+
+def files(path: TablePath, *, as_of: AsOf = None, as_json: Json = False) -> None:
+    """List the file groups of a table."""
+    _print_rows(open_table(path).files(as_of=as_of), as_json=as_json)
+
+
+def partitions(path: TablePath, *, as_of: AsOf = None, as_json: Json = False) -> None:
+    """List the partitions of a table."""
+    _print_rows(open_table(path).partitions(as_of=as_of), as_json=as_json)
+
+
+def _print_rows(rows: pa.Table, *, as_json: bool) -> None:
+    if as_json:
+        print_json(rows.to_pylist())
+        return
+    table = Table(*rows.column_names, box=None, pad_edge=False)
+    for row in rows.to_pylist():
+        table.add_row(*("" if value is None else str(value) for value in row.values()))
+    print_lines([table])
 
 
 def stats_table(found: TableStats) -> Table:

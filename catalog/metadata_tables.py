@@ -1,0 +1,57 @@
+"""The files and partitions of a table as Arrow tables, from its metadata."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from catalog.snapshots.snapshot import Snapshot
+from catalog.table_stats import slice_sizes
+from table_format.codecs.arrow_numpy import from_numpy, schema_of
+
+#: A row for each file group: its newest slice.
+FILES_SCHEMA: Final = schema_of(
+    partition=pa.string(),
+    file_id=pa.string(),
+    instant=pa.string(),
+    path=pa.string(),
+    log_files=pa.int64(),
+    bytes=pa.int64(),
+)
+
+#: A row for each partition.
+PARTITIONS_SCHEMA: Final = schema_of(
+    partition=pa.string(),
+    file_groups=pa.int64(),
+    log_files=pa.int64(),
+    bytes=pa.int64(),
+    last_instant=pa.string(),
+)
+
+
+def files_table(snapshot: Snapshot) -> pa.Table:
+    """The file groups of a snapshot.
+
+    Returns:
+        A table of `FILES_SCHEMA` by partition and file id. `instant` is that of the newest slice, `path` that of
+        its base file below the table's folder, null for log files alone. `bytes` has the log files' sizes in it.
+    """
+    slices = snapshot.take_files(snapshot.live_rows).combine_chunks()
+    sizes, logs = slice_sizes(slices)
+    columns = [slices[name] for name in ("partition", "file_id", "instant", "path")]
+    table = pa.table([*columns, from_numpy(logs), from_numpy(sizes)], names=FILES_SCHEMA.names)
+    return table.cast(FILES_SCHEMA).sort_by([("partition", "ascending"), ("file_id", "ascending")])
+
+
+def partitions_table(snapshot: Snapshot) -> pa.Table:
+    """The partitions of a snapshot that have files.
+
+    Returns:
+        A table of `PARTITIONS_SCHEMA` by partition; `last_instant` is that of the newest slice.
+    """
+    groups: Any = files_table(snapshot).group_by("partition", use_threads=False)
+    counted = groups.aggregate([("file_id", "count"), ("log_files", "sum"), ("bytes", "sum"), ("instant", "max")])
+    names = ("partition", "file_id_count", "log_files_sum", "bytes_sum", "instant_max")
+    table: pa.Table = counted.select(names).rename_columns(PARTITIONS_SCHEMA.names).cast(PARTITIONS_SCHEMA)
+    return table.sort_by("partition")
