@@ -1,5 +1,6 @@
 """What all tests share: one PySpark session of the main line, and how Hypothesis runs."""
 
+import gc
 import os
 import re
 import shutil
@@ -16,8 +17,10 @@ from tests.support.apache_hudi_client import QUICK
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Files whose tests share servers run in one process, so that each is started once; the first pattern counts.
+# Files whose tests share servers, or what is read of all the code, run in one process, so that each is started or read
+# once; the first pattern counts.
 _GROUPS = (
+    ("contracts", re.compile("contracts/")),
     ("trino", re.compile("engines/test_(trino|presto|engine_servers)")),
     ("hive", re.compile("engines/test_(hive|local_metastore)")),
     ("apache", re.compile("engines/test_(apache|crash_interop|killed_writer|record_index)")),
@@ -47,6 +50,12 @@ class GroupScheduling(LoadScopeScheduling):
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests of long modules first."""
     items.sort(key=lambda item: _LONG.search(item.nodeid) is None)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests stay to the end: the garbage collector need not go through them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:

@@ -130,6 +130,7 @@ def test_2_what_we_write_of_nan_is_sound(make: Made) -> None:
         assert check(path_of(written), condition) == found, condition
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [1200, 2100, 5000, 100_000])
 def test_3_texts_too_long_for_statistics(make: Made, length: int) -> None:
     # H#18755: Parquet leaves the bounds of long values out, and the index said that all rows are null
@@ -287,6 +288,7 @@ def test_29_a_file_that_is_gone_is_said_to_be(make: Made) -> None:
         table.scan("k = 1").to_arrow()
 
 
+@pytest.mark.slow
 def test_missing_statistics_of_any_files_keep_them(make: Made) -> None:
     written = make()
     written.write("bulk_insert", rows(0, 40, n=pa.array(range(40), pa.int64())))
@@ -297,6 +299,7 @@ def test_missing_statistics_of_any_files_keep_them(make: Made) -> None:
         assert check(path, f"n = {number}") == 1
 
 
+@pytest.mark.slow
 def test_a_table_without_files_takes_any_filter(make: Made) -> None:
     kinds: list[Any] = [pa.decimal128(38, 0), pa.decimal128(10, 2), pa.string(), pa.binary(), pa.date32(), pa.float32()]
     kinds += [pa.bool_()]

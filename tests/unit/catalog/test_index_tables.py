@@ -143,6 +143,7 @@ def test_paths_of_the_timestamp_key_generator(folder: Path) -> None:
             assert scan.to_arrow().sort_by("t")["t"].to_pylist() == sorted(expected)
 
 
+@pytest.mark.slow
 def test_bloom_filters(folder: Path) -> None:
     assert check(folder / "v6_blooms", "id", "bloom filter") == 1
     plan = Table.open(str(folder / "v6_blooms")).scan("id = 'k99999'", options=NO_FOOTERS).plan()

@@ -33,6 +33,7 @@ def test_null_of_a_column_added_later(golden: Callable[[str], GoldenTable], cond
     assert check(golden("v6_0150__bkt_evolve").open(), condition) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["v6_0150__edge_stats", "v6_1200__edge_stats"])
 @pytest.mark.parametrize("column", ["f", "d"])
 def test_one_nan_hides_no_row(golden: Callable[[str], GoldenTable], name: str, column: str) -> None:
@@ -54,6 +55,7 @@ def test_texts_too_long_for_statistics(golden: Callable[[str], GoldenTable], nam
     assert check(table, col("s").is_null()) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["v6_0150__bkt_np_types", "v6_1200__edge_stats", "v6_0150__bkt_hive"])
 def test_prefixes(golden: Callable[[str], GoldenTable], name: str) -> None:
     # H#18791: LIKE 'x%' taken for min <= 'x' <= max

@@ -85,6 +85,7 @@ def answer(**query: Any) -> pa.Table | OptionError:
         return error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_each_instant_is_answered_or_refused_for_a_cause(unpacked: Callable[[str], Life], name: str) -> None:
     life = unpacked(name)

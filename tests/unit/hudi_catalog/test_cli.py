@@ -218,6 +218,7 @@ def test_read_optimized_of_a_table_without_logs_is_all_of_it(hive: str) -> None:
     assert run("read", hive, "--read-optimized", "--json") == run("read", hive, "--json")
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_error(golden: Callable[[str], GoldenTable]) -> None:
     main = f"{sys.executable} -c 'from hudi_catalog.cli.main import main; main()'"
     code = f"{main} read {golden('v6_0150__bkt_np_types').path} --json | head -n 1"

@@ -26,6 +26,7 @@ def test_every_public_name_is_there() -> None:
         _ = hudi_catalog.Tabel
 
 
+@pytest.mark.slow
 def test_engines_are_imported_when_they_are_used(tmp_path: Path) -> None:
     engines = "{'pyspark', 'py4j', 'trino', 'aiohttp', 'thriftpy2', 'typer', 'duckdb', 'polars'}"
     code = (

@@ -45,6 +45,7 @@ def test_from_nothing_to_a_verified_index(table: LocalTable) -> None:
     assert json.loads(run("verify", path, "--sample", "0.5", "--json"))["slices"] == 2
 
 
+@pytest.mark.slow
 def test_faults_and_their_repair(table: LocalTable) -> None:
     path = table.client.storage.uri
     run("bootstrap", path)

@@ -93,6 +93,7 @@ def test_the_service_plans_logs_and_stops(warehouse: Path, tmp_path: Path, start
     assert serving.said[-1] == "hudi-catalog: stopped\n"
 
 
+@pytest.mark.slow
 def test_a_running_query_is_finished_before_the_end(warehouse: Path, start: Callable[..., Command]) -> None:
     serving = start("serve", "trino", str(warehouse), "--port", "0", "--http-port", "0")
     scan = Scan(serving.port)
@@ -124,6 +125,7 @@ def test_another_process_with_the_secret_goes_on(warehouse: Path, tmp_path: Path
         assert 'requests_total{method="GetRows",outcome="refused"' in stranger.metrics.text().decode()
 
 
+@pytest.mark.slow
 def test_tls_and_the_certificates_of_clients(warehouse: Path, tmp_path: Path) -> None:
     servers, clients = Authority(tmp_path, "servers"), Authority(tmp_path, "clients")
     own, theirs = servers.sign("localhost"), clients.sign("trino")
@@ -273,6 +275,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, arguments: tu
         CliRunner().invoke(app, list(arguments), catch_exceptions=False)
 
 
+@pytest.mark.slow
 def test_other_commands_start_without_the_libraries_of_services() -> None:
     code = (
         "import sys, catalog, hudi_catalog.cli.main; "

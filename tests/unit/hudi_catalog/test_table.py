@@ -234,6 +234,7 @@ def test_buckets_by_the_first_write(tmp_path: Path) -> None:
     assert (table.config.bucket_count, table.scan().count()) == (1, 1000)
 
 
+@pytest.mark.slow
 def test_the_record_index(tmp_path: Path) -> None:
     table = hudi_catalog.create_table(tmp_path / "t", "id bigint, part string", record_key="id", index="RECORD_INDEX")
     table.upsert([{"id": number, "part": "a"} for number in range(10)])

@@ -65,6 +65,7 @@ def test_unbound_filters_keep_their_literals():
     assert simplify(And(())) == Constant(True)
 
 
+@pytest.mark.slow
 def test_many_and_deep():
     chain = bind(parse_sql(" OR ".join(f"a = {i} OR NOT (a <> {i + 1})" for i in range(2500))), SCHEMA)
     assert len(simplify(chain).values) == 2501
@@ -96,6 +97,7 @@ def test_what_a_column_must_differ_from_is_joined(text, expected):
     assert matches(simplify(bound), table).to_pylist() == matches(bound, table).to_pylist()
 
 
+@pytest.mark.slow
 def test_many_values_to_differ_from_are_one_list():
     bound = bind(And([Predicate(Op.NE, "a", (i,)) for i in range(10_000)]), pa.schema({"a": pa.int64()}))
     found = simplify(bound)

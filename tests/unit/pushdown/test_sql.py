@@ -256,6 +256,7 @@ def test_a_condition_nested_too_deeply_is_refused(text):
         parse_sql(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("member", ["{}", "-{}", "'v{}'", "{}.5"])
 def test_long_lists(member):
     listed = ", ".join(member.format(i) for i in range(100_000))

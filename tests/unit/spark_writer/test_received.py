@@ -31,6 +31,7 @@ def numbers(tables: Iterator[pa.Table]) -> list[Any]:
     return [number for table in tables for number in table["n"].to_pylist()]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.integers(1, 60), min_size=1, max_size=5),
     st.sampled_from([4, 3000]),

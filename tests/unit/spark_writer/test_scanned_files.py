@@ -51,6 +51,7 @@ def rows_of(rows: ScannedRows) -> list[dict[str, Any]]:
     return [row for part in range(len(rows.parts)) for batch in rows.batches(part) for row in batch.to_pylist()]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=12), st.data())
 def test_each_row_group_is_in_one_part(tmp_path_factory: Any, sizes: list[int], data: st.DataObject) -> None:
     path = tmp_path_factory.mktemp("groups") / "f.parquet"

@@ -98,6 +98,7 @@ def test_options_are_a_dict_of_texts() -> None:
             WriteOptions.of_user(given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line", ["import spark_writer", "from spark_writer import HudiTable", "import hudi_catalog.spark_table"]
 )

@@ -104,6 +104,7 @@ def at_once(works: list[Callable[[], Any]]) -> None:
     assert errors == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("operation", "batch", "other", "expected"),
     [
@@ -234,6 +235,7 @@ def plan_clustering(table: LocalTable, partition: str) -> None:
     table.client.storage.create(f".hoodie/{CLUSTERING}.replacecommit.requested", data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [BUCKETS, INDEX], ids=["buckets", "record index"])
 @pytest.mark.parametrize("operation", ["upsert", "delete", "insert_overwrite", "insert_overwrite_table"])
 def test_a_clustering_that_was_pending_is_told_before_files_are_written(

@@ -124,6 +124,7 @@ def test_a_table_that_reads_and_writes_lists_the_timeline_no_more_often(
     assert sorted(opened.scan(columns=["v"]).to_arrow()["v"].to_pylist()) == [0, 0, 1, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", ["BUCKET", "RECORD_INDEX"])
 def test_the_calls_of_a_write_do_not_depend_on_the_other_partitions(
     index: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -170,6 +171,7 @@ JOBS: dict[str, tuple[str, pa.Table, dict[str, str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("index", "job"), [(index, job) for index in ("BUCKET", "RECORD_INDEX") for job in JOBS if (index, job) != MOVED]
 )

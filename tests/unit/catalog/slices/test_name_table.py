@@ -25,6 +25,7 @@ def rows_by_dictionary(names: list[str | None], others: list[str | None]) -> lis
     return [-1 if name is None else places.get(name, -1) for name in others]
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.lists(NAME | SHORT | st.none(), max_size=60), st.lists(NAME | SHORT | st.none(), max_size=60), st.booleans())
 def test_rows_are_those_of_a_dictionary(names: list[str | None], others: list[str | None], only_long: bool) -> None:

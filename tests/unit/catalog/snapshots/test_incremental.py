@@ -63,6 +63,7 @@ def test_ranges_of_merge_on_read_tables_and_of_layout_2(golden: Callable[[str], 
     assert texts(given.rows) == read(table, "earliest", max(done.values()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["v6_0150__mor_pending", "v8_1020__mor_pending", "v9_1200__mor_pending"])
 def test_states_of_the_past_have_the_log_blocks_of_then(golden: Callable[[str], GoldenTable], name: str) -> None:
     table = golden(name).open()
@@ -78,6 +79,7 @@ def test_states_of_the_past_have_the_log_blocks_of_then(golden: Callable[[str], 
     assert deleted == 7  # the third write is a delete
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["v6_0150__bkt_evolve", "v6_1200__cluster"])
 def test_a_range_in_the_past_holds_rows_as_they_stood_at_its_end(
     golden: Callable[[str], GoldenTable], name: str

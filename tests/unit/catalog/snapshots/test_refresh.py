@@ -137,6 +137,7 @@ def compactions(path: Path) -> int:
     return len(list((path / ".hoodie/metadata/.hoodie").glob("*.commit")))
 
 
+@pytest.mark.slow
 def test_statistics_are_kept_where_the_metadata_table_is_compacted(tmp_path: Path) -> None:
     path = tmp_path / "t"
     writer, held = compacted_table(path)
@@ -157,6 +158,7 @@ def test_statistics_are_kept_where_the_metadata_table_is_compacted(tmp_path: Pat
         assert statistics(held.snapshot(), name, kind) == statistics(fresh.snapshot(), name, kind)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", ["base", "log"])
 def test_statistics_are_loaded_where_files_before_the_compaction_are_gone(tmp_path: Path, gone: str) -> None:
     path = tmp_path / "t"

@@ -62,6 +62,7 @@ def keys(storage: Storage, splits: list[FileSlice]) -> list[int]:
     return sorted(found.to_pylist())
 
 
+@pytest.mark.slow
 def test_a_large_file_is_divided_between_row_groups(storage: Storage) -> None:
     files = [file(storage, "a.parquet"), file(storage, "b.parquet")]
     splitter = hive_splitter()
@@ -125,6 +126,7 @@ def test_files_that_cannot_be_read_are_left_to_who_reads_them(storage: Storage, 
     assert divided(Splitter(SplitRules()), storage, files, never, 20) == files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 10, 777, 4096, 1 << 20])
 def test_too_many_files_are_divided_without_a_look(storage: Storage, most: int) -> None:
     files = [file(storage, "a.parquet"), file(storage, "b.parquet")]

@@ -67,6 +67,7 @@ def table(copied: Callable[..., str]) -> Table:
     return Table.open(copied(NAME, {"hoodie.table.metadata.partitions": "bloom_filters,column_stats,files"}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["simple", "dynamic"])
 def test_keys_are_in_the_files_kept_and_few_others(filters: Filters, table: Table, kind: str) -> None:
     filters.text = getattr(filters, kind)

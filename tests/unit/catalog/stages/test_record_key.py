@@ -23,6 +23,7 @@ def stage_of(plan: Plan) -> StageResult:
     return next(stage for stage in plan.stages if stage.name == "record key")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INDEXED)
 def test_every_key_is_in_the_file_groups_kept(golden: Callable[[str], GoldenTable], name: str) -> None:
     given = golden(name)

@@ -54,6 +54,7 @@ def facts(plan: Plan) -> list[object]:
     return [plan.rows.tolist(), plan.fully_matching.tolist(), plan.dropped_by.tolist(), stages]
 
 
+@pytest.mark.slow
 def test_plans_are_those_of_the_whole_conjunction(path: Path) -> None:
     held = Table.open(str(path))
     held.snapshot()

@@ -376,6 +376,7 @@ def test_connections_beyond_the_limit_are_closed() -> None:
             connection.close()
 
 
+@pytest.mark.slow
 def test_many_idle_connections_do_not_disturb_queries() -> None:
     with recording(answer(b"ok")) as trino, gateway(trino.port) as hosted:
         before = psutil.Process().memory_info().rss

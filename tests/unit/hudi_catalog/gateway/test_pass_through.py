@@ -214,6 +214,7 @@ NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9-]{0,20}", fullmatch=True).map(lambda 
 VALUES = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x2FFF, blacklist_characters="\x7f"), max_size=40)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(lines=st.lists(st.tuples(NAMES, VALUES), max_size=12), body=st.binary(max_size=3000), kept=st.booleans())
 def test_any_header_and_body_passes_both_ways(lines: list[tuple[str, str]], body: bytes, kept: bool) -> None:

@@ -208,6 +208,7 @@ def test_parameters(place: Place) -> None:
     assert immediate.sql.endswith("AS trips where day = ?' USING 'd 2%'")
 
 
+@pytest.mark.slow
 def test_long_lists(place: Place) -> None:
     days = ", ".join(["'d 1%'", *(f"'it''s {number}'" for number in range(3_000))])
     sql = f"select * from trips where day in ({days}) /* x */ and k not in ({', '.join(map(str, range(100, 200)))})"
@@ -218,6 +219,7 @@ def test_long_lists(place: Place) -> None:
     assert place.rewrite(f"select * from trips where {many}").reason is Reason.TOO_LONG
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "condition",
     [
@@ -317,6 +319,7 @@ def test_other_tables_are_brought_up_to_date_when_one_fails(place: Place, monkey
         assert str(newest_instant) in entry.location
 
 
+@pytest.mark.slow
 def test_a_statement_inside_a_string_has_less_room(place: Place) -> None:
     sql = "EXECUTE IMMEDIATE 'select * from trips where day <> ?' USING 'd 1%'"
     long = place.rewrite(sql)

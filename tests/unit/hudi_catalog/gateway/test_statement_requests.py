@@ -312,6 +312,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_a_rewriter_that_hangs_does_not_hold_up_the_end_of_the_process() -> None:
     done = subprocess.run([sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "timeout select 1\n"

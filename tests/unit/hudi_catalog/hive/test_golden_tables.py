@@ -30,6 +30,7 @@ def test_every_row_is_in_one_split(name: str, golden: Callable[[str], GoldenTabl
     assert rows_of(found.splits) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith("nometa")][::3])
 def test_rows_of_a_key_are_kept(name: str, golden: Callable[[str], GoldenTable]) -> None:
     folder = Path(golden(name).path)

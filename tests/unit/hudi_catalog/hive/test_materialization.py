@@ -50,6 +50,7 @@ def made(path: str) -> list[Path]:
     return sorted(Path(path, FOLDER).glob("*/*.parquet"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MERGED)
 def test_rows_of_log_files(name: str, copied: Copied, golden: Callable[[str], GoldenTable]) -> None:
     path = copied(name)
@@ -70,6 +71,7 @@ def test_without_copies_the_reason_is_told(copied: Copied) -> None:
     asked(path, settings=NOT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_PAST)
 def test_a_name_stands_for_one_content(name: str, golden: Callable[[str], GoldenTable]) -> None:
     """Over the states that a table had: a file that one of them made must be right for any other that takes it."""

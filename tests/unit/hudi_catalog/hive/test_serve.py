@@ -65,6 +65,7 @@ def test_the_service_plans_logs_and_stops(warehouse: Path, tmp_path: Path, start
     assert serving.said[-1] == "hudi-catalog: stopped\n"
 
 
+@pytest.mark.slow
 def test_secret_and_tls_with_certificates_of_clients(warehouse: Path, tmp_path: Path) -> None:
     path = tmp_path / "secret"
     path.write_text("not to be guessed by anybody\n")

@@ -274,6 +274,7 @@ def test_columns_that_hive_would_read_as_others_are_refused(asking: Asking, trip
     assert len(asking.splits(settings=gone, columns=["k"]).splits) == 6
 
 
+@pytest.mark.slow
 def test_splits_are_as_large_as_hive_and_the_option_allow(
     asking: Asking, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """Tables that our own writer makes, and a metastore for them."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from catalog import Table
 from hudi_catalog.metastore.file_metastore import FileMetastore
+from table_format.table.client import TableClient
 from tests.support.local_writes import LocalTable
 from tests.support.memory_metastore import MemoryMetastore
 
@@ -19,6 +21,13 @@ SCHEMA = pa.schema(
         pa.field("x", pa.float64()),
     ]
 )
+OPTIONS: dict[str, Any] = {
+    "hoodie.table.name": "Trips",
+    "hoodie.database.name": "db",
+    "hoodie.datasource.write.recordkey.field": "k",
+    "hoodie.datasource.write.partitionpath.field": "day",
+    "hoodie.bucket.index.num.buckets": "2",
+}
 
 
 def rows(first: int, count: int) -> pa.Table:
@@ -27,19 +36,20 @@ def rows(first: int, count: int) -> pa.Table:
     return pa.table(columns, SCHEMA)
 
 
-@pytest.fixture
-def written(tmp_path: Path) -> LocalTable:
-    """A partitioned table with one commit."""
-    options: dict[str, Any] = {
-        "hoodie.table.name": "Trips",
-        "hoodie.database.name": "db",
-        "hoodie.datasource.write.recordkey.field": "k",
-        "hoodie.datasource.write.partitionpath.field": "day",
-        "hoodie.bucket.index.num.buckets": "2",
-    }
-    table = LocalTable.create(str(tmp_path / "warehouse/db/trips"), SCHEMA, options)
+@pytest.fixture(scope="package")
+def template(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A partitioned table with one commit, written once: a copy takes a tenth of the time of a write."""
+    table = LocalTable.create(str(tmp_path_factory.mktemp("template") / "trips"), SCHEMA, OPTIONS)
     table.write("insert", rows(0, 30))
-    return table
+    return table.client.storage.uri
+
+
+@pytest.fixture
+def written(template: str, tmp_path: Path) -> LocalTable:
+    """A partitioned table with one commit, of a test's own."""
+    path = str(tmp_path / "warehouse/db/trips")
+    shutil.copytree(template, path)
+    return LocalTable(TableClient.open(path), OPTIONS)
 
 
 @pytest.fixture

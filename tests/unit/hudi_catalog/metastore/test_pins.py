@@ -24,6 +24,7 @@ RETENTION, GRACE, REMEMBERED = 1000.0, 50.0, 5000.0
 CONTENT = b"file:///one\n"
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"])), max_size=8))
 @settings(max_examples=50, deadline=None)
 def test_a_list_has_one_path_a_line(paths: list[str]) -> None:

@@ -287,6 +287,7 @@ def _connections_in_memory() -> int:
     return sum(type(one) is framed_server._Connection for one in gc.get_objects())
 
 
+@pytest.mark.slow
 def test_many_clients_at_once_leave_nothing_behind() -> None:
     server = FramedServer(echo, ServiceOptions(threads=4))
     of_other_servers = _connections_in_memory()

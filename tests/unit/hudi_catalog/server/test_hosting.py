@@ -60,6 +60,7 @@ class Recorder:
         self.told.append("reopened")
 
 
+@pytest.mark.slow
 def test_a_process_ends_although_a_thread_hangs() -> None:
     process = subprocess.Popen([sys.executable, "-c", HANGING], stdout=subprocess.PIPE, text=True)
     try:

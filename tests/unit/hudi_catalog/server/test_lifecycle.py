@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from hudi_catalog.server.hosting import raise_open_file_limit, run_until_stopped
 
 
@@ -91,6 +93,7 @@ def test_a_service_may_ask_itself() -> None:
     assert service.events == ["ready", "not ready", "stopped"]
 
 
+@pytest.mark.slow
 def test_open_files_are_allowed_as_far_as_may_be() -> None:
     program = (
         "import resource; from hudi_catalog.server.hosting import raise_open_file_limit;"

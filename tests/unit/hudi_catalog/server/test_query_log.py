@@ -107,6 +107,7 @@ def test_nesting_is_cut() -> None:
     assert json.dumps(shortened(nested), ensure_ascii=False) == '[[[[[[[["…"]]]]]]]]'
 
 
+@pytest.mark.slow
 def test_a_wide_expression_is_shortened(plan: Plan) -> None:
     wide = Or([Predicate(Op.EQ, "l", (i,)) for i in range(100_000)])
     stream = io.StringIO()

@@ -138,6 +138,7 @@ def test_a_write_that_completes_late_does_not_slip_into_a_pinned_state(trips: Lo
         reopened(tables).at("db.trips", pin)
 
 
+@pytest.mark.slow
 def test_nor_does_one_that_completes_after_many_others(trips: LocalTable, warehouse: Path) -> None:
     trips.write("upsert", rows(5, 15))
     late = Table.open(trips.client.storage.uri).snapshot().instant

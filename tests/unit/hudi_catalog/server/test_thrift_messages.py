@@ -297,6 +297,7 @@ def test_a_small_frame_never_takes_much_memory_or_work(service) -> None:
     tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_three_thousand_ranges_are_read_soon(service, written) -> None:
     def marker(value: int) -> Any:
         block = service.TrinoThriftBlock(bigintData=service.TrinoThriftBigint(longs=[value]))

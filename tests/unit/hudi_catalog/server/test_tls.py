@@ -79,6 +79,7 @@ def test_old_versions_of_tls_are_refused(ours: Authority, server_files: Signed) 
         FramedClient(port, old)
 
 
+@pytest.mark.slow
 def test_clients_must_show_a_certificate_of_the_authority(
     ours: Authority, theirs: Authority, server_files: Signed
 ) -> None:

@@ -1,5 +1,7 @@
 from typing import Any
 
+import pytest
+
 from hudi_catalog.trino.planning import SnapshotLeases
 
 
@@ -68,6 +70,7 @@ def test_the_faster_of_two_lends_to_both() -> None:
     assert leases.take("q", slow) == 1
 
 
+@pytest.mark.slow
 def test_leases_are_bounded() -> None:
     clock, newest = Clock(), Versions()
     leases = SnapshotLeases(1.0, 30.0, clock)

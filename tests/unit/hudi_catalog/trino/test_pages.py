@@ -45,6 +45,7 @@ def cells(batch: pa.RecordBatch) -> list[Cells]:
     return [cells_of(array, column.block) for array, column in zip(arrays, columns, strict=True)]
 
 
+@pytest.mark.slow
 @given(batches(), st.integers(0, 900), st.data())
 def test_pages_of_any_size_hold_the_same_rows(found: list[pa.RecordBatch], room: int, data: st.DataObject) -> None:
     kinds = [column.block for column in columns_of(found[0].schema, TypeMapping())]

@@ -166,6 +166,7 @@ def test_some_row_groups(served: Served) -> None:
     assert served.numbers(wrong) == [wanted[3]]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     most=st.integers(400, 4_000), batch=st.sampled_from([1, 7, 100, 5_000]), keep=st.booleans(), narrow=st.booleans()

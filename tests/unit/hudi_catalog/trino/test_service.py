@@ -190,6 +190,7 @@ def frames(warehouse: Path) -> tuple[TrinoService, list[bytes]]:
     return service, [*calls, call(trino_service(), "trinoGetRows", 5, *rows_asked)]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(st.data())
 def test_damaged_frames_are_answered(frames: tuple[TrinoService, list[bytes]], data: st.DataObject) -> None:

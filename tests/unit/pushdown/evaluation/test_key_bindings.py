@@ -110,6 +110,7 @@ def test_too_many_combinations_are_not_bound():
     assert found("k = 1", limit=50) is None
 
 
+@pytest.mark.slow
 def test_many_cases_stay_quick():
     text = " OR ".join(f"(k = {i} AND p = 'p{i}')" for i in range(2000))
     assert len(found(text, "k", "p")) == 2000

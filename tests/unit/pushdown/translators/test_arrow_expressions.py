@@ -33,6 +33,7 @@ def parquet(tmp_path_factory):
     return pyarrow.dataset.dataset(path)
 
 
+@pytest.mark.slow
 def test_the_truth_values_are_those_of_rows(parquet):
     memory = pyarrow.dataset.dataset(TABLE)
     compared = 0
@@ -119,6 +120,7 @@ def test_the_time_zone_is_that_of_the_session():
     assert table.filter(to_arrow_expression(expression, table.schema)).num_rows == 0
 
 
+@pytest.mark.slow
 def test_deep_filters_are_refused_or_weakened():
     table = pa.table({"a": [1, 5]})
     one, other = Predicate(Op.LIKE, "s", ("%x",)), Predicate(Op.LIKE, "s", ("%y",))

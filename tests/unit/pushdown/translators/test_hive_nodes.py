@@ -271,6 +271,7 @@ def test_lists_of_structs():
     assert isinstance(from_hive_tree(call("GenericUDFIn", other, member("1", "x"))), Unknown)
 
 
+@pytest.mark.slow
 def test_deep_and_wide_trees():
     leaf = equal("bigint", "1")
     for names in (("GenericUDFOPAnd", "GenericUDFOPOr"), ("GenericUDFOPAnd",), ("GenericUDFOPNot",)):

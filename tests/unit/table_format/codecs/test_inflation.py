@@ -22,6 +22,7 @@ from tests.support.bombs import MEBIBYTE, PACK, TEXT, container, deflate, hfile,
 ROOT = Path(__file__).parents[4]
 
 
+@pytest.mark.slow
 def test_bombs_are_refused_in_little_memory():
     run = [sys.executable, "-m", "tests.support.bombs", "300"]
     lines = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()

@@ -54,6 +54,7 @@ def found(reader, keys, **options):
     return {asked.key(row): value for row, value in zip(rows.tolist(), values.to_pylist(), strict=True)}
 
 
+@pytest.mark.slow
 @given(file=FILES, codec=st.sampled_from(["GZ", "NONE"]), scan=st.sampled_from([None, True, False]))
 def test_answers_are_those_of_the_data_blocks(file, codec, scan):
     keys = sorted(key.encode() for key in file[0])
@@ -116,6 +117,7 @@ def test_values_that_hardly_repeat_are_not_copied():
     )
 
 
+@pytest.mark.slow
 def test_a_byte_that_is_rare_is_packed_all_the_same():
     keys = [b"key-%06d" % number for number in range(20_000)]
     keys[11_111] = b"key-01111X"
@@ -140,6 +142,7 @@ def test_ties_of_the_first_numbers():
     assert found(reader, [b"MMMMMMMMA", b"MMMMMMMMAZ", b"MMMMMMMM", b"ZZZZZZZZZ"]) == {}
 
 
+@pytest.mark.slow
 def test_many_keys_touch_no_data_block():
     keys = [b"key-%06d" % number for number in range(3000)]
     data, reads = hfile(keys), []
@@ -233,6 +236,7 @@ def test_a_copy_of_other_entries_is_told(monkeypatch):
             reader.check_packed_keys(reader.entries())
 
 
+@pytest.mark.slow
 @given(
     flips=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(1, 255)), min_size=1, max_size=3),
     codec=st.sampled_from(["GZ", "NONE"]),

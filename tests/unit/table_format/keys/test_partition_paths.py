@@ -43,6 +43,7 @@ def read_as(text: str, kind: pa.DataType, *, url_encode: bool) -> tuple[bool, ob
         return False, None
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(
     paths,

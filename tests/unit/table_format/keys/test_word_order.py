@@ -37,6 +37,7 @@ def test_keys_of_numbers(rows):
     assert sorted_order(pa.array(texts)).tolist() == _expected(texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [3, 1000, 10**9])
 def test_many_composite_keys_in_any_order(spread):
     numbers = np.random.default_rng(spread).integers(0, spread, (20_000, 2))

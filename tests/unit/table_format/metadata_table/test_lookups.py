@@ -53,6 +53,7 @@ def source(number, puts):
     return Source(f"puts {number}", ("f", 0, number), HFileReader(data, str(number)), parse_text(SCHEMA_JSON))
 
 
+@pytest.mark.slow
 @given(
     blocks=st.lists(
         st.dictionaries(KEYS, st.sampled_from(["f", "g", "h"]), min_size=1, max_size=12) | st.sets(KEYS, max_size=6),

@@ -58,6 +58,7 @@ def test_what_is_gone_is_an_error_and_no_missing_keys(
         table.count_record_keys(1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, PRIVATE])
 @pytest.mark.parametrize("growth", [{}, GROUPS])
 def test_properties_of_before_do_not_tell_where_keys_are(

@@ -31,6 +31,7 @@ def live(client: TableClient, options: dict[str, str], commits: int = 7) -> None
         upsert(client, {("p=a", 0): {"k": number}, ("p=b", 1): {f"k{number}": number}}, options)
 
 
+@pytest.mark.slow
 def test_commits_archive_the_oldest_instants(client, storage):
     live(client, SHORT, 12)
     timeline = client.timeline()
@@ -45,6 +46,7 @@ def test_commits_archive_the_oldest_instants(client, storage):
     assert rows["p=b", "over"] == 2
 
 
+@pytest.mark.slow
 def test_the_archive_keeps_what_the_files_held(client, storage):
     live(client, BY_HAND, 9)
     before = client.timeline()
@@ -71,6 +73,7 @@ def test_the_archive_keeps_what_the_files_held(client, storage):
     assert whole.read(requested)
 
 
+@pytest.mark.slow
 def test_a_timeline_loaded_before_reads_on(client, storage):
     live(client, BY_HAND, 9)
     before, read = client.timeline(), client.timeline()
@@ -88,6 +91,7 @@ def test_a_timeline_loaded_before_reads_on(client, storage):
         before.read(before.instants[-1])
 
 
+@pytest.mark.slow
 def test_a_damaged_archive_does_not_hide_what_is_missing(client, storage):
     live(client, BY_HAND, 9)
     before = client.timeline()
@@ -98,6 +102,7 @@ def test_a_damaged_archive_does_not_hide_what_is_missing(client, storage):
         before.read(before.instants[0])
 
 
+@pytest.mark.slow
 def test_a_dry_run_tells_what_a_run_does(client, storage):
     live(client, BY_HAND, 8)
     before = [entry.path for entry in storage.list("", recursive=True)]

@@ -26,6 +26,7 @@ def archived(client, options=None):
     return len(before - {write.time for write in client.timeline().writes})
 
 
+@pytest.mark.slow
 def test_the_numbers(client):
     grow(client, 8)
     assert archived(client, {"hoodie.keep.min.commits": "7", "hoodie.keep.max.commits": "8"}) == 0
@@ -39,6 +40,7 @@ def test_wrong_numbers(client, least, most):
         archive(client, {"hoodie.keep.min.commits": least, "hoodie.keep.max.commits": most})
 
 
+@pytest.mark.slow
 def test_what_cleaning_retains_stays_with_the_write_before(client):
     grow(client, 9)
     assert archived(client, {"hoodie.clean.commits.retained": "9"}) == 0
@@ -49,6 +51,7 @@ def test_what_cleaning_retains_stays_with_the_write_before(client):
     assert archived(client, versions) == 4
 
 
+@pytest.mark.slow
 def test_what_a_pending_write_may_read_stays(client):
     grow(client, 4)
     with begin(client, BY_HAND):
@@ -59,6 +62,7 @@ def test_what_a_pending_write_may_read_stays(client):
         assert client.timeline().writes[0].time in times
 
 
+@pytest.mark.slow
 def test_savepoints_stay_with_all_that_follows(client, storage):
     times = grow(client, 8)
     storage.create(instant_path(Instant(times[2], Action.SAVEPOINT, State.COMPLETED)), b"")
@@ -80,6 +84,7 @@ def test_a_table_without_metadata_table(storage):
     assert archived(client) == 6
 
 
+@pytest.mark.slow
 def test_replacecommits_stay_until_what_they_replaced_is_cleaned(client):
     options = {**BY_HAND, "hoodie.clean.automatic": "false"}
     upsert(client, {("p=a", 0): {"k": 0}}, options)
@@ -93,6 +98,7 @@ def test_replacecommits_stay_until_what_they_replaced_is_cleaned(client):
     assert not [write for write in client.timeline().writes if write.action == Action.REPLACECOMMIT]
 
 
+@pytest.mark.slow
 def test_nothing_past_the_last_clean_where_that_is_asked_for(client):
     grow(client, 5)
     grow(client, 5, {"hoodie.clean.automatic": "false"})

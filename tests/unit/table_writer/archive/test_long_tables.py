@@ -50,6 +50,7 @@ def test_neither_the_work_of_a_commit_nor_the_files_become_more(tmp_path, index,
     assert {row["id"]: row["v"] for row in rows} == wanted
 
 
+@pytest.mark.slow
 def test_cleans_of_a_table_that_only_grows_look_at_nothing_once_it_is_archived(client, storage, monkeypatch):
     asked = []
     plain = cleaning.list_files

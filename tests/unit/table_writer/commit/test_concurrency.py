@@ -188,6 +188,7 @@ def test_eager_clearing_up_is_refused_among_several_writers(client):
         begin(client, {**OCC, "hoodie.cleaner.policy.failed.writes": "EAGER"})
 
 
+@pytest.mark.slow
 def test_a_crowd_of_writers(client, storage):
     """Each thread raises counters in random buckets; those that succeed are counted."""
     places = [(f"p={p}", bucket) for p in "ab" for bucket in (0, 1)]

@@ -46,6 +46,7 @@ def make(place: Path) -> QuotaStorage:
     return storage
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_at_any_step(tmp_path: Path) -> None:
     template = make(tmp_path / "template")
     before, files = rows_of(template.uri), data_files(tmp_path / "template")
@@ -78,6 +79,7 @@ def attempt(storage: Storage, pages: int) -> NoSpaceError | None:
     return None
 
 
+@pytest.mark.slow
 def test_files_of_a_dead_writer_make_room_for_its_rollback(tmp_path: Path) -> None:
     """Without a page to spare: not even the lock's file fits before they are gone."""
     storage = make(tmp_path / "t")
@@ -111,6 +113,7 @@ def test_a_write_that_completes_just_before_its_writer_dies_keeps_its_files(
     assert rows_of(storage.uri) == before | {("p=a", "k2"): 20}
 
 
+@pytest.mark.slow
 def test_a_rollback_by_hand_frees_space_before_it_plans(tmp_path: Path) -> None:
     storage = make(tmp_path / "t")
     subprocess.run([sys.executable, "-c", DEATH, storage.uri], check=True)

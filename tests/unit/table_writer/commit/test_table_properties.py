@@ -114,6 +114,7 @@ def archived_table(path: Path, options: dict[str, str]) -> LocalTable:
     return local
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [OPTIONS, INDEX], ids=["buckets", "record index"])
 def test_they_come_back_from_the_archive(tmp_path: Path, options: dict[str, str]) -> None:
     local = archived_table(tmp_path, options)
@@ -124,6 +125,7 @@ def test_they_come_back_from_the_archive(tmp_path: Path, options: dict[str, str]
     assert [stamps(local)[f"k{n}"] for n in range(4)] == [10, 10, 10, 5]
 
 
+@pytest.mark.slow
 def test_another_layout_than_that_of_archived_files_is_refused(tmp_path: Path) -> None:
     local = archived_table(tmp_path, OPTIONS)
     change(local, **{COUNT: "4"})

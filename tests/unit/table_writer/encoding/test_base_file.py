@@ -146,6 +146,7 @@ def test_the_bloom_filter_follows_apaches_options(tmp_path):
     assert footer(storage, "none.parquet").min_key == "key00000000"
 
 
+@pytest.mark.slow
 def test_higher_levels_of_zstd_make_smaller_files(tmp_path):
     storage, table = Storage(str(tmp_path)), _many_rows()
     text = schema_text(storage_schema(table.schema), "t", meta_fields=True)

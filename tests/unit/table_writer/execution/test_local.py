@@ -120,6 +120,7 @@ def _overlapping() -> Iterator[pa.RecordBatch]:
         yield from again.set_column(3, "t", pa.array(["again"] * len(again))).to_batches()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [0, 1])
 def test_temporary_files_go_after_an_error(tmp_path: Path, spills: Path, processes: int) -> None:
     writer = table(tmp_path, LocalExecutor(2, memory=LIMIT, folder=str(spills), processes=processes))
@@ -180,6 +181,7 @@ def test_processes_write_the_same(tmp_path: Path) -> None:
     assert current_rows(writer.client).num_rows == ROWS
 
 
+@pytest.mark.slow
 def test_the_writer_does_not_import_pyspark() -> None:
     code = "import sys, table_writer.writer; assert not [m for m in sys.modules if m.startswith(('pyspark', 'py4j'))]"
     subprocess.run([sys.executable, "-c", code], check=True)

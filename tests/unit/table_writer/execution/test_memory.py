@@ -40,6 +40,7 @@ def written(path: Path, arguments: dict[str, Any], executor: LocalExecutor) -> l
     return results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [{"buckets": 1}, {"index": "RECORD_INDEX"}], ids=["buckets", "record index"])
 def test_merges_in_key_order_give_the_same_rows(
     tmp_path: Path, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch

@@ -46,6 +46,7 @@ def test_they_keep_nothing_from_being_archived(client, storage):
     assert_tidy(storage.uri)
 
 
+@pytest.mark.slow
 def test_what_comes_and_goes_leaves_few_files(client, storage):
     for number in range(30):
         change(client, put(f"new{number}"), options=SOME)

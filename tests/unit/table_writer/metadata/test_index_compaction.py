@@ -49,6 +49,7 @@ def test_a_large_file_group_waits_for_more_and_a_full_one_is_told(client, storag
     assert content(storage.uri).keys() == {(f"k{number}", "") for number in range(30, 240)} | {("new", "")}
 
 
+@pytest.mark.slow
 def test_no_log_block_is_older_than_the_writes_that_archiving_leaves(client, storage, monkeypatch):
     monkeypatch.setattr(index_compaction, "_LARGE", 10)
     change(client, *(put(f"k{number}") for number in range(240)), options=AT_ONCE)

@@ -101,6 +101,7 @@ def test_a_broken_delta_file_is_told(storage):
         read_deltas(storage, [DeltaFile("d/none", 1, ((0, 1, 0),))], 0)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.text(max_size=6), st.sampled_from(["", "p", "ü/q"]), st.sampled_from(["f", "g", None]))),
     st.sampled_from([FIVE, TWO_FAMILIES]),

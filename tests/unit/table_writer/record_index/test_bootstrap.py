@@ -43,6 +43,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", APACHES)
 def test_tables_that_apache_wrote(golden: Path, name: str) -> None:
     client = TableClient.open(str(golden / name / "table"))
@@ -213,6 +214,7 @@ class Meanwhile:
         return results
 
 
+@pytest.mark.slow
 def test_commits_that_come_meanwhile(tmp_path: Path) -> None:
     table = make(tmp_path, BUCKETS)
     table.write("upsert", rows(0, 20))
@@ -231,6 +233,7 @@ def test_commits_that_come_meanwhile(tmp_path: Path) -> None:
     assert report.keys == len(data_places(table.client))
 
 
+@pytest.mark.slow
 def test_the_last_round_keeps_the_lock(tmp_path: Path) -> None:
     table = make(tmp_path, BUCKETS)
     table.write("upsert", rows(0, 4))
@@ -270,6 +273,7 @@ def test_a_write_under_way_is_waited_for(tmp_path: Path) -> None:
     assert index_places(table.client) == data_places(table.client)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("change", "job"), [(3, bootstrap_index), (5, bootstrap_index), (3, resize)])
 def test_a_clean_that_a_dead_writer_began_is_finished(tmp_path: Path, change: int, job: Callable[..., Any]) -> None:
     table = make(tmp_path, RECORD_INDEX | {"hoodie.clean.automatic": "false"})
@@ -285,6 +289,7 @@ def test_a_clean_that_a_dead_writer_began_is_finished(tmp_path: Path, change: in
     assert_tidy(table.client.storage.uri)
 
 
+@pytest.mark.slow
 def test_files_that_are_cleaned_while_they_are_read(tmp_path: Path) -> None:
     table = make(tmp_path, BUCKETS)
     table.write("upsert", rows(0, 6, partitions=1))
@@ -362,6 +367,7 @@ def test_a_partition_scoped_index_stays_one(tmp_path: Path) -> None:
     assert verify_index(table.client).is_right
 
 
+@pytest.mark.slow
 def test_a_partition_that_comes_while_an_index_by_partition_is_built(tmp_path: Path) -> None:
     table = make(tmp_path, BUCKETS)
     table.write("upsert", rows(0, 9, partitions=2))

@@ -37,6 +37,7 @@ def dies(path: Path, at: int, when: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_death_at_any_change(template: Path, tmp_path: Path, when: str) -> None:
     at = 1 if when == "before" else 1 + STEP // 2

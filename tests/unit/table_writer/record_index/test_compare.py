@@ -68,6 +68,7 @@ def expected_faults(data: list[tuple[str, int]], index: dict[str, int], checked:
     }
 
 
+@pytest.mark.slow
 @given(data=DATA, index=INDEX, checked=st.sampled_from([1, 3, 4]), groups=st.integers(1, 3))
 def test_faults_are_those_of_dictionaries_and_are_mended(
     tmp_path_factory: pytest.TempPathFactory,

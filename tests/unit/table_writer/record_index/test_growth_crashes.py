@@ -20,6 +20,7 @@ ROOM = {"hoodie.metadata.record.index.max.filegroup.size": "480"}
 _MOST = 60
 
 
+@pytest.mark.slow
 def test_file_groups_beside_the_old_ones(tmp_path: Path) -> None:
     table = make(tmp_path, RECORD_INDEX)
     table.write("upsert", ROWS)

@@ -22,6 +22,7 @@ from tests.support.index_writes import (
 from tests.support.toy_table import SCHEMA_JSON, assert_tidy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mapper", [in_threads, twice_pickled])
 @pytest.mark.parametrize("options", [{}, {"hoodie.catalog.record.index.hash": "xxhash64"}])
 def test_an_index_is_spread_over_more_file_groups_and_fewer(storage, mapper, options):

@@ -82,6 +82,7 @@ def test_partitions_of_spark_are_sorted_on_their_own(tmp_path: Path) -> None:
     assert verify_index(local.client).is_right
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["NONE", "PARTITION_SORT"])
 @pytest.mark.parametrize("kind", ["RECORD_INDEX", "RECORD_LEVEL_INDEX"])
 def test_partitioned_tables_go_on(tmp_path: Path, mode: str, kind: str) -> None:

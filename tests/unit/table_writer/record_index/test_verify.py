@@ -150,6 +150,7 @@ def test_entries_in_the_wrong_file_group_need_a_new_index(table: LocalTable) -> 
     assert index_places(table.client) == data_places(table.client)
 
 
+@pytest.mark.slow
 def test_samples_read_some_slices(table: LocalTable) -> None:
     change_index(table.client, *((f"k{number:03d}", f"p{number % 2}", None) for number in range(5)))
     total = len(current_sources(table.client, table.client.timeline()))
@@ -172,6 +173,7 @@ def test_entries_of_a_sampled_slice_that_it_lacks(table: LocalTable) -> None:
     assert all(verify_index(table.client, sample=0.01).counts[EXTRA] in (1, 2) for _ in range(5))
 
 
+@pytest.mark.slow
 def test_writes_that_come_while_it_is_mended(table: LocalTable) -> None:
     change_index(table.client, ("k001", "p1", None), ("zzz", *place_of(table, "k012")))
     options = {

@@ -210,6 +210,7 @@ def test_rows_that_come_out_differently_are_noticed(tmp_path: Path, monkeypatch:
     assert current_paths(local.client) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver_rows", ["200000", "0"])
 def test_a_write_looks_up_the_partitions_of_its_rows(
     driver_rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -210,6 +210,7 @@ def test_replaced_file_groups_by_versions(client, storage):
     assert rows_of(storage.uri) == {("p=a", "k1"): 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", list(CleaningPolicy))
 def test_what_a_pending_write_may_read_stays(client, storage, policy):
     history(client, 3)
@@ -274,6 +275,7 @@ def save(storage, time, path):
     storage.create(f".hoodie/{time}.savepoint", content)
 
 
+@pytest.mark.slow
 def test_incremental_cleaning_finds_what_full_cleaning_finds(tmp_path):
     dice = np.random.default_rng(7)
     steps = [(f"p={p}", int(b)) for p, b in zip(dice.choice(list("abc"), 14), dice.integers(0, 2, 14), strict=True)]

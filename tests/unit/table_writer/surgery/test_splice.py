@@ -192,6 +192,7 @@ def refused(folder, edit, source="old.parquet"):
     return caught.value.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("edit", "reason"),
     [
@@ -216,6 +217,7 @@ def test_a_file_is_not_written_over_itself(folder):
     assert pq.read_table(os.path.join(folder, "old.parquet")).num_rows == ROWS
 
 
+@pytest.mark.slow
 def test_damage_is_refused(folder):
     with open(os.path.join(folder, "old.parquet"), "rb") as stream:
         data = stream.read()

@@ -64,6 +64,7 @@ def test_the_summary_tells_what_was_encoded(table):
     assert f"({summary.bytes_encoded / 1e6:,.1f} MB of it encoded, {len(encoded)} column chunks" in str(summary)
 
 
+@pytest.mark.slow
 def test_histories_of_both_indexes(table):
     expected = {row["id"]: row for row in ROWS.to_pylist()}
     fresh = pa.Table.from_pylist([{"id": f"k{n}", "p": f"p{n % 2}", "a": n, "b": "new"} for n in (55, 70, 71)])

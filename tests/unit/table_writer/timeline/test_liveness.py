@@ -43,6 +43,7 @@ def heartbeat_of(storage: Storage, instant: str) -> str:
     return f".hoodie/.heartbeat/{instant}"
 
 
+@pytest.mark.slow
 def test_a_process_that_died_on_this_machine_is_rolled_back_at_once(client, storage):
     upsert(client, FIRST)
     instant = die_in_a_write(storage)
