@@ -140,8 +140,8 @@ def read(written: HudiTable, path: str) -> None:
         rows = scan.to_arrow()
         console.print(rows_table(rows.select(SHOWN).slice(0, 5)))
         everything = written.to_df()
-        found = everything.where(where)
-        same = sorted(rows[KEY].to_pylist()) == sorted(row[0] for row in found.select(KEY).collect())
+        matching = everything.where(where)
+        same = sorted(rows[KEY].to_pylist()) == sorted(row[0] for row in matching.select(KEY).collect())
         console.print(
             f"{rows.num_rows} rows; Spark's full scan of {everything.count():,} rows finds "
             f"{'[green]the same' if same else '[red]OTHERS'}"

@@ -117,8 +117,8 @@ def scanned_rows(scan: BareScan) -> ScannedRows:
     check = _Check(scan.columns)
     with ThreadPoolExecutor(_THREADS) as pool:
         shares = [share for shares in pool.map(check, ranges.values()) for share in shares]
-    found = dict(shares)
-    parts = tuple(tuple(groups for piece in part if (groups := found[piece]).groups) for part in scan.parts)
+    groups_of = dict(shares)
+    parts = tuple(tuple(groups for piece in part if (groups := groups_of[piece]).groups) for part in scan.parts)
     return ScannedRows(
         tuple(column.name for column in scan.columns), tuple(column.stored for column in scan.columns), parts
     )
@@ -177,10 +177,10 @@ class _Check:
             if names.count(name.lower()) != 1 or name not in leaves:
                 raise CannotScan(f"column {name!r} is not in a file, or not once")
             expected = list(_expected(column.kind, (name,), 0))
-            found = leaves[name]
-            if len(expected) != len(found):
+            file_leaves = leaves[name]
+            if len(expected) != len(file_leaves):
                 raise CannotScan(f"column {name!r} has other members in a file")
-            for leaf, (index, node) in zip(expected, found, strict=True):
+            for leaf, (index, node) in zip(expected, file_leaves, strict=True):
                 leaf.check(node)
                 if isinstance(leaf.kind, (spark.DateType, spark.TimestampType)):
                     _check_calendar(metadata, index, node)

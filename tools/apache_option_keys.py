@@ -41,12 +41,12 @@ def main() -> int:
     for release, spark in _RELEASES.items():
         try:
             bundle = fetch(Artifact("org.apache.hudi", f"hudi-spark{spark}-bundle_2.12", release))
-            found = declared_keys(bundle)
+            declared = declared_keys(bundle)
         except (EngineMissingError, OSError, subprocess.CalledProcessError) as error:
             print(f"{release}: {error}", file=sys.stderr)
             return 1
-        print(f"{release}: {len(found)} keys, {len(found - keys)} of them new")
-        keys |= found
+        print(f"{release}: {len(declared)} keys, {len(declared - keys)} of them new")
+        keys |= declared
     releases = ", ".join(_RELEASES)
     heading = f"# Keys of Apache Hudi's options, as {releases} declare them. Made by tools/apache_option_keys.py."
     _TARGET.write_text("\n".join([heading, *sorted(keys)]) + "\n")

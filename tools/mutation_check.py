@@ -79,8 +79,8 @@ def sites(tree: ast.AST) -> Iterator[tuple[Any, str, int]]:
 def _not_run(node: ast.AST) -> Iterator[ast.AST]:
     """Annotations and decorators: flipping them changes no result."""
     for name in ("annotation", "returns", "decorator_list"):
-        found = getattr(node, name, None)
-        for part in found if isinstance(found, list) else [found] if found is not None else []:
+        children = getattr(node, name, None)
+        for part in children if isinstance(children, list) else [children] if children is not None else []:
             yield from ast.walk(part)
 
 
@@ -144,14 +144,14 @@ class Flipper:
         self.modules = modules
         self.tests = tests
         self.only = only
-        self.found = 0
+        self.unnoticed = 0
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Run the tests for each flip."""
         items = list(session.items)
         if self._noticed(items, None, "") is not None:
             print("the tests fail before anything is flipped", flush=True)
-            self.found = 1
+            self.unnoticed = 1
             return True
         for path in self.modules:
             module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
@@ -172,7 +172,7 @@ class Flipper:
                 if alive:
                     unnoticed += 1
                     print(f"{path}:{what}", flush=True)
-            self.found += unnoticed
+            self.unnoticed += unnoticed
             print(f"{path}: {count} flips, {unnoticed} unnoticed", flush=True)
         return True
 
@@ -251,7 +251,7 @@ def main() -> int:
     # Hypothesis is loaded already, which pytest warns of. What a module prints must not wait for the end.
     quiet = ("-q", "-s", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
     pytest.main([*quiet, *tests], plugins=[flipper])
-    return 1 if flipper.found else 0
+    return 1 if flipper.unnoticed else 0
 
 
 if __name__ == "__main__":

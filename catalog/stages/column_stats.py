@@ -181,11 +181,11 @@ def _in_segment(
         here = places < len(rows)
         here[here] = rows[places[here]] == few[here]
         few, places = few[here], places[here]
-    found = evaluate(expression, {name: of.take(few) for name, of in statistics.items()}, len(few))
+    at_few = evaluate(expression, {name: of.take(few) for name, of in statistics.items()}, len(few))
     # Elsewhere a part of the conjunction cannot be true; what else it may be matters to no stage.
     true = np.zeros(len(rows), np.bool_)
     other = np.ones((2, len(rows)), np.bool_)
-    true[places], other[0, places], other[1, places] = found.can_true, found.can_false, found.can_null
+    true[places], other[0, places], other[1, places] = at_few.can_true, at_few.can_false, at_few.can_null
     return Outcomes(true, other[0], other[1])
 
 

@@ -236,7 +236,7 @@ def locate(
     by_partition = partitions is not None and layout.scope == PARTITION
     owners = one_chunk(partitions).take(from_numpy(there)) if by_partition else None
     wanted = (texts if whole else texts.take(from_numpy(there))).cast(pa.binary())
-    found: list[Found] = []
+    located: list[Found] = []
     for groups in layout.groups_of(wanted, owners) if len(wanted) else ():
         order = np.argsort(groups, kind="stable")
         numbers, firsts = np.unique(groups[order], return_index=True)
@@ -252,13 +252,13 @@ def locate(
         for span, part in zip(spans.values(), parts, strict=True):
             # the order of rows is stable: of equal keys each family answers for the same row
             rows = order[span][part.rows] if len(numbers) > 1 else part.rows
-            found.append(replace(part, rows=there[rows]))
-    return _one_place(Found.total(found), layout)
+            located.append(replace(part, rows=there[rows]))
+    return _one_place(Found.total(located), layout)
 
 
-def _one_place(found: Found, layout: IndexLayout) -> Found:
+def _one_place(locations: Found, layout: IndexLayout) -> Found:
     """In an index of global scope with several families, the newest family that has a key is valid."""
     if len(layout.families) == 1 or layout.scope == PARTITION:
-        return found
-    last = last_rows(found.rows)
-    return found if len(last) == len(found.rows) else found.part(last)
+        return locations
+    last = last_rows(locations.rows)
+    return locations if len(last) == len(locations.rows) else locations.part(last)

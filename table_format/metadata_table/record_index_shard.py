@@ -123,9 +123,9 @@ def find(sources: Sequence[Source], keys: Column, strategy: LookupStrategy = DYN
     Raises:
         CorruptFileError: a file is damaged.
     """
-    given = one_chunk(keys).cast(pa.binary())
-    order = _ascending(given)
-    wanted: Any = given.take(from_numpy(order))
+    encoded = one_chunk(keys).cast(pa.binary())
+    order = _ascending(encoded)
+    wanted: Any = encoded.take(from_numpy(order))
     spans = KeySpans.of(wanted)
     left = np.arange(len(wanted))
     parts = []

@@ -257,7 +257,7 @@ def _without_zone(kind: Any, path: str) -> str | None:
         members = [(kind.value_type, f"{path}.element")]
     else:
         members = []
-    return next((found for member, name in members if (found := _without_zone(member, name)) is not None), None)
+    return next((changed for member, name in members if (changed := _without_zone(member, name)) is not None), None)
 
 
 def _with_comment_only(field: Any) -> Any:

@@ -207,9 +207,9 @@ def _key_order(plan: FilePlan, rows: pa.Table, positions: Rows | None) -> Rows:
     ordering = [] if plan.delete else _ordering(plan, rows, positions)
     unique = plan.unique or plan.delete
     if plan.key_fields and set(plan.key_fields) <= set(rows.column_names):
-        found = number_order([chosen(name) for name in plan.key_fields])
-        if found is not None:
-            return winners(found.rows, found.same, ordering) if unique else found.rows
+        order = number_order([chosen(name) for name in plan.key_fields])
+        if order is not None:
+            return winners(order.rows, order.same, ordering) if unique else order.rows
     return sorted_rows(chosen(RECORD_KEY), unique=unique, ordering=ordering)
 
 

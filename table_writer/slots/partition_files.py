@@ -48,9 +48,9 @@ class PartitionFiles:
         """
         metadata = self._metadata
         files = list_data_files(self._client.storage, partitions) if metadata is None else metadata.files(partitions)
-        found = latest_base_files(files, self._timeline, replaced=self._replaced)
+        base_files = latest_base_files(files, self._timeline, replaced=self._replaced)
         if self._timeline.has_gaps == self._gaps:
-            return found
+            return base_files
         # these files have shown that the archive may name replaced file groups, too
         self._replaced, self._gaps = replaced_file_groups(self._timeline), self._timeline.has_gaps
         return latest_base_files(files, self._timeline, replaced=self._replaced)

@@ -151,13 +151,13 @@ def tag_rows(slim: pa.Table, lookup: Lookup | None, plan: TagPlan) -> Tags:
     keys, own = keys.take(from_numpy(rows)), None if own is None else _texts(own.take(from_numpy(rows)))
     numbers, groups = np.full(len(rows), NEW, np.int32), _NO_GROUPS
     if lookup is not None and len(rows):
-        found = lookup(keys, own if plan.by_partition else None)
+        locations = lookup(keys, own if plan.by_partition else None)
         if plan.by_partition and own is not None:
-            homes = one_chunk(found.places["partition"]).take(from_numpy(found.codes))
-            here = pc.equal(homes, own.take(from_numpy(found.rows)))
-            found = found.part(to_numpy(here).astype(np.bool_))
-        named = file_names_of(found.places["partition"], found.places["file_id"]).dictionary_encode()
-        numbers[found.rows], groups = to_numpy(named.indices)[found.codes], named.dictionary
+            homes = one_chunk(locations.places["partition"]).take(from_numpy(locations.codes))
+            here = pc.equal(homes, own.take(from_numpy(locations.rows)))
+            locations = locations.part(to_numpy(here).astype(np.bool_))
+        named = file_names_of(locations.places["partition"], locations.places["file_id"]).dictionary_encode()
+        numbers[locations.rows], groups = to_numpy(named.indices)[locations.codes], named.dictionary
     deletes = np.full(len(rows), plan.delete)
     if _DELETED in slim.column_names:
         deletes |= to_numpy(one_chunk(slim[_DELETED]).take(from_numpy(rows))).astype(np.bool_)

@@ -347,14 +347,14 @@ def test_our_own_options_are_told_apart_by_name() -> None:
 
 def commands(group=None, prefix: str = "") -> dict[str, set[str]]:
     """The flags of each command, by its name; `serve trino` is a command of the group `serve`."""
-    found = {}
+    flags_of = {}
     for name, command in (group or typer.main.get_command(app)).commands.items():
         if hasattr(command, "commands"):
-            found |= commands(command, f"{prefix}{name} ")
+            flags_of |= commands(command, f"{prefix}{name} ")
         else:
             flags = {flag for param in command.params for flag in param.opts if flag.startswith("-")}
-            found[prefix + name] = flags - {"--help"}
-    return found
+            flags_of[prefix + name] = flags - {"--help"}
+    return flags_of
 
 
 @pytest.mark.parametrize("name", commands())

@@ -24,8 +24,8 @@ def test_apache_goes_on_with_rows_in_any_order(apache: ApacheHudi, tmp_path: Pat
     path = tmp_path / "t"
     numbers = random.Random(5).sample(range(2000), 900)
     first = step("bulk_insert", {f"k{n:04}": ("abc"[n % 3], n) for n in numbers})
-    given = first.all_options(OPTIONS) | {"hoodie.bulkinsert.sort.mode": "NONE"}
-    ours = LocalTable.create(str(path), SCHEMA, given)
+    options = first.all_options(OPTIONS) | {"hoodie.bulkinsert.sort.mode": "NONE"}
+    ours = LocalTable.create(str(path), SCHEMA, options)
     assert ours.write("bulk_insert", first.batch).files_written > 6
     rows = apply({}, first, event_time=False)
     later: list[tuple[str, Rows]] = [

@@ -60,13 +60,13 @@ def scanned(path: Path) -> pa.Table:
 
 
 @contextmanager
-def settings(apache: ApacheHudi, given: dict[str, str]) -> Iterator[None]:
-    for key, value in given.items():
+def settings(apache: ApacheHudi, values: dict[str, str]) -> Iterator[None]:
+    for key, value in values.items():
         apache.sql(f"SET {key}={value}")
     try:
         yield
     finally:
-        for key in given:
+        for key in values:
             apache.sql(f"RESET {key}")
 
 

@@ -30,8 +30,8 @@ PARTITIONS = [f"p{number:02d}" for number in range(30)]
 
 
 def rows(partitions: list[str], value: int) -> pa.Table:
-    found = [{"id": f"{p}-{n}", "p": p, "v": value + n} for p in partitions for n in range(6)]
-    return pa.Table.from_pylist(found, schema=SCHEMA)
+    records = [{"id": f"{p}-{n}", "p": p, "v": value + n} for p in partitions for n in range(6)]
+    return pa.Table.from_pylist(records, schema=SCHEMA)
 
 
 def copied_blocks(old: bytes, new: bytes) -> int:
@@ -85,6 +85,8 @@ def test_apache_reads_and_goes_on_with_copied_blocks(apache: ApacheHudi, tmp_pat
     local.client.reload()
     local.write("upsert", rows(["p05"], 6000))
     assert base_files(path, "files")
-    found = Table.open(str(path)).scan("p IN ('p03', 'p05', 'p98', 'p99')").to_arrow().sort_by("id")["v"].to_pylist()
-    assert found == [*range(5000, 5006), *range(6000, 6006), *range(5000, 5006), *range(900, 906)]
+    rows_read = (
+        Table.open(str(path)).scan("p IN ('p03', 'p05', 'p98', 'p99')").to_arrow().sort_by("id")["v"].to_pylist()
+    )
+    assert rows_read == [*range(5000, 5006), *range(6000, 6006), *range(5000, 5006), *range(900, 906)]
     assert apache.read(path).num_rows == Table.open(str(path)).scan().to_arrow().num_rows

@@ -82,18 +82,18 @@ def plain(value: Any, kind: Any, zone: str = "UTC") -> Any:
     return str(value) if pa.types.is_date(kind) else value
 
 
-def told(rows: Any, kinds: list[pa.DataType], zone: str = "UTC") -> Counter[str]:
+def row_texts(rows: Any, kinds: list[pa.DataType], zone: str = "UTC") -> Counter[str]:
     return Counter(repr([plain(value, kind, zone) for value, kind in zip(row, kinds, strict=True)]) for row in rows)
 
 
 def rows_of(table: pa.Table) -> Counter[str]:
-    return told(zip(*(column.to_pylist() for column in table.columns), strict=True), table.schema.types)
+    return row_texts(zip(*(column.to_pylist() for column in table.columns), strict=True), table.schema.types)
 
 
 def selected(world: World, name: str, schema: str, expected: pa.Table, mode: Mapping[str, str]) -> Counter[str]:
     """All rows of a table in Hive."""
     columns = ", ".join(f"`{field.name.lower()}`" for field in expected.schema)
-    return told(world.query(f"SELECT {columns} FROM {name}", schema, mode), expected.schema.types, zone_of(world))
+    return row_texts(world.query(f"SELECT {columns} FROM {name}", schema, mode), expected.schema.types, zone_of(world))
 
 
 def zone_of(world: World) -> str:

@@ -164,7 +164,7 @@ def test_a_slow_service_is_not_waited_for(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "told"),
+    ("setting", "value", "message"),
     [
         ("service", "nowhere", "it is host:port"),
         ("service", "", "is not set"),
@@ -173,9 +173,9 @@ def test_a_slow_service_is_not_waited_for(tables: Tables) -> None:
         ("timeout.seconds", "-1", "a number of seconds"),
     ],
 )
-def test_a_wrong_setting_is_named(tables: Tables, setting: str, value: str, told: str) -> None:
+def test_a_wrong_setting_is_named(tables: Tables, setting: str, value: str, message: str) -> None:
     name = tables.make(9, properties={f"{KEY}{setting}": value})
-    with pytest.raises(HiveError, match=f"Hudi table {name}: {KEY}{setting}.*{told}"):
+    with pytest.raises(HiveError, match=f"Hudi table {name}: {KEY}{setting}.*{message}"):
         tables.engine.query(f"SELECT * FROM {name}", settings=WITHOUT_TASKS)
 
 

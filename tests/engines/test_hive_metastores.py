@@ -77,7 +77,7 @@ def entry(metastore: ThriftMetastore, tmp_path: Path, request: pytest.FixtureReq
     return made
 
 
-def found(metastore: ThriftMetastore, table: HiveTable) -> HiveTable:
+def stored_entry(metastore: ThriftMetastore, table: HiveTable) -> HiveTable:
     """What the metastore has of a table; it must have something."""
     result = metastore.table(table.schema, table.name)
     assert result is not None
@@ -89,7 +89,7 @@ def test_a_table_comes_back_as_it_was_put(metastore: ThriftMetastore, entry: Cal
     table = entry(*columns)
     assert metastore.table("client", table.name) is None
     metastore.put_table(table)
-    got = found(metastore, replace(table, schema="CLIENT", name=table.name.upper()))
+    got = stored_entry(metastore, replace(table, schema="CLIENT", name=table.name.upper()))
     assert (got.columns, got.location, got.table_type) == (table.columns, table.location, EXTERNAL_TABLE)
     assert (got.schema, got.name) == (table.schema, table.name)
     assert replace(got.format, serde_parameters={}) == HUDI_FORMAT
@@ -165,19 +165,19 @@ def test_every_change_of_columns_arrives(
     old, new = (entry(*(HiveColumn(*part.strip().split(" ")) for part in text.split(", "))) for text in (before, after))
     metastore.put_table(old)
     metastore.put_table(new)
-    assert found(metastore, new).columns == new.columns
+    assert stored_entry(metastore, new).columns == new.columns
 
 
 def test_comments_places_and_classes_change(metastore: ThriftMetastore, entry: Callable[..., HiveTable]) -> None:
     metastore.put_table(entry(HiveColumn("a", "int", "old"), parameters={"EXTERNAL": "TRUE", "gone": "1"}))
     table = entry(HiveColumn("a", "int", "new"), format=SYMLINK_FORMAT, parameters={"EXTERNAL": "TRUE", "new": "2"})
     metastore.put_table(table)
-    got = found(metastore, table)
+    got = stored_entry(metastore, table)
     assert (got.columns[0].comment, got.format.input_format) == ("new", SYMLINK_FORMAT.input_format)
     assert "gone" not in got.parameters
     assert got.parameters["new"] == "2"
     metastore.put_table(replace(table, columns=(HiveColumn("a", "int"),)))
-    assert found(metastore, table).columns[0].comment is None
+    assert stored_entry(metastore, table).columns[0].comment is None
 
 
 def test_long_texts_are_kept(metastore: ThriftMetastore, entry: Callable[..., HiveTable]) -> None:
@@ -185,7 +185,7 @@ def test_long_texts_are_kept(metastore: ThriftMetastore, entry: Callable[..., Hi
     wide = "struct<" + ",".join(f"field_{n}:string" for n in range(400)) + ">"
     table = entry(HiveColumn("a", wide, "c" * 256), parameters={"EXTERNAL": "TRUE", "text": "x" * 4000})
     metastore.put_table(table)
-    got = found(metastore, table)
+    got = stored_entry(metastore, table)
     assert (got.columns, got.parameters["text"]) == (table.columns, "x" * 4000)
 
 
@@ -194,13 +194,15 @@ def test_no_statistics_are_made_of_files(metastore: ThriftMetastore, entry: Call
     table = entry(HiveColumn("a", "int"))
     metastore.put_table(table)
     metastore.put_table(replace(table, columns=(HiveColumn("a", "bigint"),)))
-    assert not {"totalSize", "numFiles", "numRows", "COLUMN_STATS_ACCURATE"} & set(found(metastore, table).parameters)
+    assert not {"totalSize", "numFiles", "numRows", "COLUMN_STATS_ACCURATE"} & set(
+        stored_entry(metastore, table).parameters
+    )
 
 
 def test_partitions_come_and_go(metastore: ThriftMetastore, entry: Callable[..., HiveTable]) -> None:
     table = entry(HiveColumn("a", "int"), keys=(DAY, HOUR))
     metastore.put_table(table)
-    assert found(metastore, table).partition_columns == (DAY, HOUR)
+    assert stored_entry(metastore, table).partition_columns == (DAY, HOUR)
     many = [HivePartition((f"d{n // 24}", str(n % 24)), f"{table.location}/{n}") for n in range(450)]
     # a metastore makes those that are missing, one process each
     for place in (*range(450), "moved/0", "moved/1", "moved/2"):
@@ -282,7 +284,7 @@ def test_other_partition_columns_make_a_new_entry(metastore: ThriftMetastore, en
     for keys in ((DAY, HOUR), (HOUR,), ()):
         changed = entry(HiveColumn("a", "int"), keys=keys)
         metastore.put_table(changed)
-        assert found(metastore, changed).partition_columns == keys
+        assert stored_entry(metastore, changed).partition_columns == keys
         if keys:
             assert metastore.partitions(changed) == []
 

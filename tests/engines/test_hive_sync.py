@@ -120,9 +120,9 @@ def test_types_that_a_metastore_does_not_alter(store: ThriftMetastore, database:
 
 def many_partitions(folder: Path) -> Table:
     """A table whose one commit filled many partitions: one file, and hard links to it."""
-    given = {**OPTIONS, "hoodie.metadata.enable": "false"}
+    options = {**OPTIONS, "hoodie.metadata.enable": "false"}
     schema = pa.schema([("k", pa.string()), ("p", pa.string())])
-    made = LocalTable.create(str(folder), schema, given)
+    made = LocalTable.create(str(folder), schema, options)
     made.write("insert", pa.table({"k": ["a"], "p": ["p00000"]}, schema))
     first = next((folder / "p00000").glob("*.parquet"))
     metadata = folder / "p00000/.hoodie_partition_metadata"

@@ -64,8 +64,8 @@ class Shop:
 
 
 def job(uri: str, database: str, **options: str) -> dict[str, str]:
-    given = {"enable": "true", "mode": "hms", "metastore.uris": uri, "database": database, **options}
-    return {HIVE_SYNC + key: value for key, value in given.items()}
+    keys = {"enable": "true", "mode": "hms", "metastore.uris": uri, "database": database, **options}
+    return {HIVE_SYNC + key: value for key, value in keys.items()}
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -202,7 +202,7 @@ DELETE = {
 }
 
 
-def told(shop: Shop, path: Path, *, dry_run: bool = False) -> list[str]:
+def sync_changes(shop: Shop, path: Path, *, dry_run: bool = False) -> list[str]:
     """What our sync changes, or would."""
     done = sync_to_hive(Table.open(str(path)), shop.metastore, SyncOptions(database=shop.database), dry_run=dry_run)
     return [change.what for change in done.changes]
@@ -212,10 +212,10 @@ def settled(shop: Shop, path: Path, name: str) -> None:
     """After Apache's sync there is nothing for ours to do but to note the commit, and after ours nothing at all."""
     newest = Table.open(str(path)).snapshot().instant
     assert shop.entry(name).parameters["last_commit_time_sync"] == newest
-    left = [what for what in told(shop, path, dry_run=True) if not what.startswith("property ")]
+    left = [what for what in sync_changes(shop, path, dry_run=True) if not what.startswith("property ")]
     assert left == []
-    told(shop, path)
-    assert told(shop, path) == []
+    sync_changes(shop, path)
+    assert sync_changes(shop, path) == []
     assert shop.entry(name).parameters["last_commit_time_sync"] == newest
 
 
@@ -230,13 +230,13 @@ def counted(shop: Shop, path: Path, name: str) -> int:
 def test_apaches_sync_goes_on_from_our_entry_and_we_from_theirs(shop: Shop) -> None:
     """The same options of the job for both writers; columns and partitions come and go under either."""
     path, name = shop.folder / "turns", "turns"
-    given = options(name, shop.database) | shop.job() | {"hoodie.catalog.sync.format": "apache"}
-    ours = LocalTable.create(str(path), rows(0, 1).schema, given)
+    with_sync = options(name, shop.database) | shop.job() | {"hoodie.catalog.sync.format": "apache"}
+    ours = LocalTable.create(str(path), rows(0, 1).schema, with_sync)
     ours.write("insert", rows(0, 9))
     made = shop.entry(name)
     assert [column.name for column in made.partition_columns] == ["part"]
 
-    shop.apache.write(path, rows(5, 9, "p9", note=True), given)
+    shop.apache.write(path, rows(5, 9, "p9", note=True), with_sync)
     assert shop.partitions(name) == {("p0",), ("p1",), ("p2",), ("p9",)}
     assert shop.entry(name).columns[:-1] == made.columns
     settled(shop, path, name)
@@ -246,9 +246,9 @@ def test_apaches_sync_goes_on_from_our_entry_and_we_from_theirs(shop: Shop) -> N
     ours.write("delete_partition", None, None, ["p2"])
     assert shop.partitions(name) == {("p0",), ("p1",), ("p9",)}
     batch = rows(30, 3, "p7", note=True).append_column("more", [[1, 2, 3]])
-    shop.apache.write(path, batch, given)
+    shop.apache.write(path, batch, with_sync)
     settled(shop, path, name)
-    shop.apache.write(path, None, given | DELETE)
+    shop.apache.write(path, None, with_sync | DELETE)
     assert shop.partitions(name) == {("p0",), ("p7",), ("p9",)}
     settled(shop, path, name)
     assert counted(shop, path, name) == 15
@@ -258,8 +258,8 @@ def test_we_go_on_from_an_entry_of_apaches_sync(shop: Shop) -> None:
     path, name = shop.folder / "theirs", "theirs"
     # one of the releases by the default, which registers them as numbers
     timestamps = {} if shop.apache.version == VERSIONS[0] else {"support_timestamp": "true"}
-    given = options(name, shop.database) | shop.job(**timestamps)
-    shop.apache.write(path, rows(0, 9), given)
+    with_sync = options(name, shop.database) | shop.job(**timestamps)
+    shop.apache.write(path, rows(0, 9), with_sync)
     theirs = shop.entry(name)
     settled(shop, path, name)
     entry = shop.entry(name)
@@ -273,8 +273,8 @@ def test_we_go_on_from_an_entry_of_apaches_sync(shop: Shop) -> None:
     if shop.apache.version == VERSIONS[0]:
         # its tables do not record by which rule they merge: a job has to
         rule = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
-        given |= {"hoodie.datasource.write.payload.class": rule}
-    LocalTable(Table.open(str(path)).client, given).write("insert", rows(20, 4, "p5", note=True))
+        with_sync |= {"hoodie.datasource.write.payload.class": rule}
+    LocalTable(Table.open(str(path)).client, with_sync).write("insert", rows(20, 4, "p5", note=True))
     assert shop.partitions(name) == {("p0",), ("p1",), ("p2",), ("p5",)}
     assert counted(shop, path, name) == 13
 
@@ -282,10 +282,10 @@ def test_we_go_on_from_an_entry_of_apaches_sync(shop: Shop) -> None:
 def test_merge_on_read(shop: Shop) -> None:
     """Apache's three entries of such a table stay what they are, and read what they should."""
     path, name = shop.folder / "merged", "merged"
-    given = options(name, shop.database) | shop.job()
-    given |= {"hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.compact.inline": "false"}
-    shop.apache.write(path, rows(0, 9), given)
-    shop.apache.write(path, rows(0, 3).set_column(1, "v", [[100, 101, 102]]), given)
+    with_sync = options(name, shop.database) | shop.job()
+    with_sync |= {"hoodie.datasource.write.table.type": "MERGE_ON_READ", "hoodie.compact.inline": "false"}
+    shop.apache.write(path, rows(0, 9), with_sync)
+    shop.apache.write(path, rows(0, 3).set_column(1, "v", [[100, 101, 102]]), with_sync)
     before = {ending: shop.entry(name + ending) for ending in ("", "_ro", "_rt")}
     for entry in before.values():
         settled(shop, path, entry.name)
@@ -300,13 +300,13 @@ def test_merge_on_read(shop: Shop) -> None:
 def test_apaches_sync_on_an_entry_of_our_handler(shop: Shop) -> None:
     """It cannot go on from that one, and says so; the next sync of ours brings the entry back, whatever was done."""
     path, name = shop.folder / "handled", "handled"
-    given: dict[str, Any] = options(name, shop.database) | shop.job()
-    ours = LocalTable.create(str(path), rows(0, 1).schema, given)
+    with_sync: dict[str, Any] = options(name, shop.database) | shop.job()
+    ours = LocalTable.create(str(path), rows(0, 1).schema, with_sync)
     ours.write("insert", rows(0, 9))
     made = shop.entry(name)
     assert made.parameters["storage_handler"] == "hudicatalog.hive.HudiStorageHandler"
     with pytest.raises(ApacheError, match="HoodieMetaSyncException"):
-        shop.apache.write(path, rows(9, 3), given)
+        shop.apache.write(path, rows(9, 3), with_sync)
     ours.write("insert", rows(20, 3))
     entry = shop.entry(name)
     assert (entry.columns, entry.partition_columns, entry.format) == (

@@ -32,7 +32,7 @@ def wrong_answers(world: World, kinds: DuckDb, ask: str, filters: list[str]) -> 
     with ThreadPoolExecutor(4) as threads:
         answers = threads.map(lambda statement: getattr(world, ask)(statement, SCHEMA), statements)
         compared = zip(filters, answers, expected, strict=True)
-        return [f"{text}: {found}" for text, rows, other in compared if (found := rows_agree(rows, other))]
+        return [f"{text}: {difference}" for text, rows, other in compared if (difference := rows_agree(rows, other))]
 
 
 def test_some_filters_keep_rows_and_some_leave_rows_out(kinds: DuckDb) -> None:

@@ -332,8 +332,8 @@ def test_row_filters_and_column_masks_hold_for_rewritten_queries(place: Place, t
     allowed = [(10, 50, 59, "hidden")]
 
     def rewritten(rules: str) -> Rewritten:
-        given = {CATALOGS: ruled, KEPT_AT_MOST: "1.0", RULES: rules}
-        return Rewriter(place.synced(), GatewayOptions.parse(given)).rewrite(sql, session)
+        settings = {CATALOGS: ruled, KEPT_AT_MOST: "1.0", RULES: rules}
+        return Rewriter(place.synced(), GatewayOptions.parse(settings)).rewrite(sql, session)
 
     def ask(text: str) -> list[tuple[Any, ...]]:
         return place.engine.query(text, catalog=ruled, schema=SCHEMA, user="ann")

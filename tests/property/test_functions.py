@@ -179,7 +179,7 @@ def test_units_of_instants(drawn, op, unit, data):
 
 @EXAMPLES
 @given(st.lists(st.none() | st.datetimes(dt.datetime(2, 1, 1), dt.datetime(9998, 1, 1)), max_size=8), OPS, st.data())
-def test_clock_times(found, op, data):
+def test_clock_times(times, op, data):
     size = data.draw(
         st.sampled_from(["hour", "minute", "second", "millisecond", "day", "week", "month", "quarter", "year"])
     )
@@ -191,12 +191,12 @@ def test_clock_times(found, op, data):
         parts |= {"second": {"microsecond": 0}, "millisecond": {"microsecond": moment.microsecond // 1000 * 1000}}
         return moment.replace(**parts[size])
 
-    pool = [image(m) for m in found if m] + [m for m in found if m] + [dt.datetime(1969, 12, 31, 23, 59, 59, 999999)]
+    pool = [image(m) for m in times if m] + [m for m in times if m] + [dt.datetime(1969, 12, 31, 23, 59, 59, 999999)]
     literal = data.draw(st.sampled_from(pool))
     check(
-        pa.array(found, pa.timestamp("us")),
+        pa.array(times, pa.timestamp("us")),
         Predicate(op, "a", (literal,), function=trunc(size)),
-        expected(found, image, op, literal),
+        expected(times, image, op, literal),
     )
 
 
@@ -319,12 +319,12 @@ def test_first_units(texts, op, literal, size):
 @EXAMPLES
 @given(st.lists(st.none() | NEAR_DAYS, max_size=8), st.lists(st.none() | st.integers(1960, 2030), max_size=4))
 def test_lists_of_years(op, days, years):
-    def found(day):
+    def in_years(day):
         if not years:
             return False
         return None if day is None else True if day.year in years else None if None in years else False
 
-    want = [found(day) for day in days]
+    want = [in_years(day) for day in days]
     if op is Op.NOT_IN:
         want = [None if value is None else not value for value in want]
     check(pa.array(days, pa.date32()), Predicate(op, "a", tuple(years), function=year()), want)

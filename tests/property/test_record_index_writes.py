@@ -64,7 +64,7 @@ WRITES: Mapping[str, tuple[str, dict[str, str]]] = {
     "fail": ("insert", {"hoodie.datasource.insert.dup.policy": "fail"}),
     "overwrite": ("insert_overwrite", {}),
     "table": ("insert_overwrite_table", {}),
-    **{mode: ("bulk_insert", given) for mode, given in BULK.items()},
+    **{mode: ("bulk_insert", values) for mode, values in BULK.items()},
 }
 Row = dict[str, Any]
 State = dict[str, Row]

@@ -22,7 +22,7 @@ STAMPS = TIMES.map(lambda time: time.replace(tzinfo=dt.UTC))
 DECIMALS = st.decimals(-999, 999, places=2)
 RECORDS = st.fixed_dictionaries({"b": st.none() | TEXTS, "a": st.none() | DECIMALS, "t": st.none() | STAMPS})
 RECORD = pa.struct([("b", pa.string()), ("a", pa.decimal128(5, 2)), ("t", pa.timestamp("us", "UTC"))])
-MAPS = st.dictionaries(TEXTS, st.none() | st.integers(-9, 9), max_size=3).map(lambda found: list(found.items()))
+MAPS = st.dictionaries(TEXTS, st.none() | st.integers(-9, 9), max_size=3).map(lambda entries: list(entries.items()))
 
 CASES: list[tuple[pa.DataType, st.SearchStrategy[Any], dict[str, str]]] = [
     (pa.int32(), st.integers(-(2**31), 2**31 - 1), {}),

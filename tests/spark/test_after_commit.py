@@ -25,8 +25,8 @@ def options(**sync: str) -> dict[str, str]:
 
 def test_a_job_registers_its_table(spark: SparkSession, tmp_path: Path) -> None:
     metastore = FileMetastore(str(tmp_path / "metastore"))
-    given = options(**{"metastore.uris": metastore.uri, "database": "shop"})
-    summary = write_hudi(spark.range(3), str(tmp_path / "orders"), given)
+    with_sync = options(**{"metastore.uris": metastore.uri, "database": "shop"})
+    summary = write_hudi(spark.range(3), str(tmp_path / "orders"), with_sync)
     entry = metastore.table("shop", "orders")
     assert summary is not None
     assert entry is not None

@@ -23,25 +23,28 @@ class Command:
             text=True,
             env={**os.environ, **variables},
         )
-        self.said: list[str] = []
+        self.lines: list[str] = []
         self._started = threading.Event()
         assert self.process.stderr is not None
         self._reader = threading.Thread(target=self._read, args=(self.process.stderr,))
         self._reader.start()
-        assert self._started.wait(60), self.text
+        if not self._started.wait(300):  # far more than it takes also on a machine that does other work
+            self.process.kill()  # nobody else knows of the process yet
+            self._reader.join()
+            raise AssertionError(f"it did not start: {self.text}")
         assert self.process.poll() is None, self.text
 
     def _read(self, stream: Any) -> None:
         with stream:
             for line in stream:
-                self.said.append(line)
+                self.lines.append(line)
                 if "status at" in line:
                     self._started.set()
         self._started.set()
 
     @property
     def text(self) -> str:
-        return "".join(self.said)
+        return "".join(self.lines)
 
     @property
     def port(self) -> int:

@@ -127,8 +127,10 @@ class Handler:
         if (db_name, tbl_name) not in self.tables:
             raise idl.NoSuchObjectException(f"{db_name}.{tbl_name}")
         keys = [column.name for column in self.tables[db_name, tbl_name].partitionKeys]
-        found = self.partitions.get((db_name, tbl_name), {})
-        return ["/".join(f"{key}={escape_path_name(v)}" for key, v in zip(keys, one, strict=True)) for one in found]
+        partitions = self.partitions.get((db_name, tbl_name), {})
+        return [
+            "/".join(f"{key}={escape_path_name(v)}" for key, v in zip(keys, one, strict=True)) for one in partitions
+        ]
 
     def drop_partitions_req(self, req: Any) -> Any:
         self._called("drop_partitions")

@@ -67,8 +67,8 @@ class History:
     database: str = "db"
 
     def __post_init__(self) -> None:
-        given = {**OPTIONS, "hoodie.datasource.write.hive_style_partitioning": str(self.hive_style).lower()}
-        self.table = LocalTable.create(self.folder, self.rows(["a"]).schema, given)
+        options = {**OPTIONS, "hoodie.datasource.write.hive_style_partitioning": str(self.hive_style).lower()}
+        self.table = LocalTable.create(self.folder, self.rows(["a"]).schema, options)
         self.write("upsert", ["a"])
 
     def rows(self, partitions: list[str]) -> pa.Table:

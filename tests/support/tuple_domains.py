@@ -75,8 +75,8 @@ def all_or_none(*, every: bool, null: bool) -> SimpleNamespace:
     return _domain(null, allOrNoneValueSet=SimpleNamespace(all=every))
 
 
-def _domain(null: bool, **given: Any) -> SimpleNamespace:
-    sets = dict.fromkeys(("allOrNoneValueSet", "equatableValueSet", "rangeValueSet")) | given
+def _domain(null: bool, **values: Any) -> SimpleNamespace:
+    sets = dict.fromkeys(("allOrNoneValueSet", "equatableValueSet", "rangeValueSet")) | values
     return SimpleNamespace(valueSet=SimpleNamespace(**sets), nullAllowed=null)
 
 

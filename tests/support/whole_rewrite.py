@@ -24,11 +24,13 @@ def expected_groups(path: str, edit: FileEdit) -> list[pa.Table]:
         if change is None:
             groups.append(old)
         elif isinstance(change, NewColumns):
-            given = change.table
+            changed = change.table
             names = old.column_names
-            columns = [given[name] if name in given.column_names else old[name] for name in names]
-            if len(given) != len(old):
-                columns = [given[n] if n in given.column_names else pa.nulls(len(given), old[n].type) for n in names]
+            columns = [changed[name] if name in changed.column_names else old[name] for name in names]
+            if len(changed) != len(old):
+                columns = [
+                    changed[n] if n in changed.column_names else pa.nulls(len(changed), old[n].type) for n in names
+                ]
             groups.append(pa.table(columns, names=names).cast(old.schema))
     groups += [table.select(file.schema_arrow.names).cast(file.schema_arrow) for table in edit.appended]
     for name, text in edit.constants.items():

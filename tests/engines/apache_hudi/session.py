@@ -148,8 +148,8 @@ def plan_seconds(path: str, where: str, repeats: int) -> dict:
 
 def tag_seconds(path: str, data: str, options: dict, repeats: int) -> dict:
     """How long this release takes to find the file groups of all rows of a Parquet file."""
-    given = {"hoodie.metadata.enable": "true", **STAY_ON_SIX, **options}
-    return tagging.tag_seconds(spark, spark.read.parquet(data), path, given, repeats)
+    all_options = {"hoodie.metadata.enable": "true", **STAY_ON_SIX, **options}
+    return tagging.tag_seconds(spark, spark.read.parquet(data), path, all_options, repeats)
 
 
 def write_hfile(path: str, entries: list, block_size: int, index_size: int | None, codec: str) -> dict:

@@ -50,9 +50,9 @@ def tag_seconds(spark: SparkSession, frame: DataFrame, path: str, options: dict,
         client.tagLocation(records).count()
         seconds.append(time.perf_counter() - start)
         records.unpersist()  # which the index keeps for the write
-    found = count - client.filterExists(make.createHoodieRecordRdd(arguments)).count()
+    located = count - client.filterExists(make.createHoodieRecordRdd(arguments)).count()
     cached.unpersist()
-    return {"seconds": seconds, "found": found}
+    return {"seconds": seconds, "found": located}
 
 
 def _module(spark: SparkSession, name: str) -> object:

@@ -108,7 +108,7 @@ def test_2_one_nan_hides_no_row(make: Made, bounds: tuple[Any, Any], kind: pa.Da
     path = path_of(written)
     low, high = (None if bound is None else encode_bound(bound, kind) for bound in bounds)
     damage(path, "x", lambda row, _: {**row, "min": low, "max": high})
-    for condition, found in {
+    for condition, count in {
         "x = 7.5": 1,
         "x > 1": 2,  # NaN is the greatest number
         "x < 2": 1,
@@ -118,7 +118,7 @@ def test_2_one_nan_hides_no_row(make: Made, bounds: tuple[Any, Any], kind: pa.Da
         "x = double('NaN')": 1,
         "x <=> double('NaN')": 1,
     }.items():
-        assert check(path, condition) == found, condition
+        assert check(path, condition) == count, condition
     assert not Table.open(path).scan("x = 0").plan().fully_matching.any()
 
 
@@ -126,8 +126,8 @@ def test_2_what_we_write_of_nan_is_sound(make: Made) -> None:
     written = make(hoodie__bucket__index__num__buckets=1)
     written.write("bulk_insert", rows(0, 2, x=pa.array([math.nan, 0.0])))
     written.write("upsert", rows(2, 1, x=pa.array([-0.0])))
-    for condition, found in {"x > 5": 1, "x = 0": 2, "x >= 0": 3, "x < 0": 0}.items():
-        assert check(path_of(written), condition) == found, condition
+    for condition, count in {"x > 5": 1, "x = 0": 2, "x >= 0": 3, "x < 0": 0}.items():
+        assert check(path_of(written), condition) == count, condition
 
 
 @pytest.mark.slow
@@ -140,14 +140,14 @@ def test_3_texts_too_long_for_statistics(make: Made, length: int) -> None:
     path = path_of(written)
     conditions = {col("s") == long: 1, col("s").starts_with("xx"): 2, col("s") > "x": 2, col("b") == long.encode(): 3}
     conditions |= {col("s").is_in([long + "y", "q"]): 1, col("s").is_null(): 1, col("s").is_not_null(): 2}
-    for condition, found in conditions.items():
-        assert check(path, condition) == found
+    for condition, count in conditions.items():
+        assert check(path, condition) == count
     if length > 2048:
         everything = {"min": None, "max": None, "null_count": 3}
         for column in ("s", "b"):
             damage(path, column, lambda row, _: {**row, **everything})
-        for condition, found in conditions.items():
-            assert check(path, condition) == found
+        for condition, count in conditions.items():
+            assert check(path, condition) == count
         assert not Table.open(path).scan(col("s").is_null()).plan().fully_matching.any()
 
 
@@ -157,7 +157,7 @@ def test_4_prefixes(make: Made) -> None:
     texts = ["xa", "xb", "x😀", "y", "x\U0010ffff\U0010ffff", "ax"]
     written.write("bulk_insert", rows(0, 6, s=pa.array(texts)))
     path = path_of(written)
-    for condition, found in {
+    for condition, count in {
         "s LIKE 'x%'": 4,
         "s LIKE 'xb%'": 1,
         "s LIKE '%x'": 1,
@@ -167,7 +167,7 @@ def test_4_prefixes(make: Made) -> None:
         "s LIKE 'x\U0010ffff%'": 1,
         "s LIKE '%'": 6,
     }.items():
-        assert check(path, condition) == found, condition
+        assert check(path, condition) == count, condition
     assert len(Table.open(path).scan("s LIKE 'z%'").plan()) == 0
     # 'x' itself is below every value of this file that starts with it.
     written.write("insert_overwrite_table", rows(0, 2, s=pa.array(["xa", "xb"])))
@@ -216,8 +216,8 @@ def test_6_indexed_and_unindexed_columns_together(make: Made, how: str) -> None:
         damage(path, "b", lambda row, _: {**row, **nothing})
     wanted = {"a = 3 AND b = 3": 1, "a = 3 OR b = 4": 2, "NOT (a = 3 AND b = 3)": 19, "b = 3": 1}
     for options in (INDEX_ONLY, {}):
-        for condition, found in wanted.items():
-            assert check(path, condition, options) == found, condition
+        for condition, count in wanted.items():
+            assert check(path, condition, options) == count, condition
     assert len(Table.open(path).scan("a = 300 AND b = 3", options=INDEX_ONLY).plan()) == 0
 
 
@@ -232,7 +232,7 @@ def test_7_lists_on_other_columns_than_the_key(make: Made, record_index: bool) -
     if record_index:
         listed = ",".join([*written.client.reload().metadata_partitions, "record_index"])
         update_table_config(written.client.storage, {"hoodie.table.metadata.partitions": listed})
-    for condition, found in {
+    for condition, count in {
         "other IN (100, 101, 119)": 3,
         "st.k IN (20, 19)": 2,
         "st.k = 1": 1,
@@ -240,7 +240,7 @@ def test_7_lists_on_other_columns_than_the_key(make: Made, record_index: bool) -
         "k IN (3, 4)": 2,
         "k NOT IN (3, 4)": 18,
     }.items():
-        assert check(path, condition) == found, condition
+        assert check(path, condition) == count, condition
     assert not bucket_stage(Table.open(path).scan("other IN (100, 101)").plan()).pruned
 
 
@@ -325,7 +325,7 @@ def test_days_beyond_the_year_9999(make: Made) -> None:
     days = pa.array([2932896, 2932897, -719163, None], pa.int32()).cast(pa.date32())
     written.write("bulk_insert", rows(0, 4, d=days, t=days.cast(pa.timestamp("us", "UTC"))))
     path = path_of(written)
-    for condition, found in {
+    for condition, count in {
         "d > DATE '9999-12-31'": 1,
         "d < TIMESTAMP '9999-12-31 12:00:00'": 2,
         "d >= TIMESTAMP '9999-12-31 12:00:00'": 1,
@@ -333,7 +333,7 @@ def test_days_beyond_the_year_9999(make: Made) -> None:
         "t < DATE '0001-01-01'": 1,
         "d IS NULL": 1,
     }.items():
-        assert check(path, condition) == found, condition
+        assert check(path, condition) == count, condition
 
 
 def test_bounds_in_the_order_of_java_hide_no_row(make: Made) -> None:

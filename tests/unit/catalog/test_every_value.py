@@ -16,12 +16,12 @@ MOST_VALUES = 4
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.slow
 def test_every_value_is_found(golden: Callable[[str], GoldenTable], name: str) -> None:
-    given = golden(name)
-    table = given.open()
+    golden_table = golden(name)
+    table = golden_table.open()
     full = FullScan.of(table)
     dropped = 0
     for condition in battery(full, MOST_VALUES):
-        plan = check_filter(table, full, condition, given.scan_options)
+        plan = check_filter(table, full, condition, golden_table.scan_options)
         dropped += plan.files_total - len(plan)
     assert dropped > 0
 

@@ -135,10 +135,10 @@ def test_vectors_anywhere_in_a_column():
     stored = pa.table(
         {"s": pa.StructArray.from_arrays([fixed], ["v"]), "l": pa.ListArray.from_arrays([0, 1, 3, 3], fixed)}
     )
-    found = conform(stored.slice(1), wanted)
-    assert found["s"][0].as_py() == {"v": [1.0, 2.0]}
-    assert str(found["s"][1].as_py()) == "{'v': [0.0, nan]}"
-    assert str(found["l"].to_pylist()) == "[[[1.0, 2.0], [0.0, nan]], []]"
+    vectors = conform(stored.slice(1), wanted)
+    assert vectors["s"][0].as_py() == {"v": [1.0, 2.0]}
+    assert str(vectors["s"][1].as_py()) == "{'v': [0.0, nan]}"
+    assert str(vectors["l"].to_pylist()) == "[[[1.0, 2.0], [0.0, nan]], []]"
     bytes_ = pa.schema([("s", pa.list_(pa.field("element", pa.int8(), nullable=False)))])
     rows = pa.table({"s": pa.array([b"\x01\xff"], pa.binary(2))})
     assert conform(rows, bytes_)["s"].to_pylist() == [[1, -1]]

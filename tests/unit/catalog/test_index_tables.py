@@ -132,12 +132,12 @@ def test_paths_of_the_timestamp_key_generator(folder: Path) -> None:
     times: list[Any] = table.scan().to_arrow()["t"].to_pylist()
     for value in times[::7]:
         below = value - 9_000_000
-        found = {
+        expected_times = {
             f"t <= {value}": [t for t in times if t <= value],
             f"t > {value}": [t for t in times if t > value],
             f"NOT (t BETWEEN {below} AND {value})": [t for t in times if not below <= t <= value],
         }
-        for condition, expected in found.items():
+        for condition, expected in expected_times.items():
             scan = table.scan(condition)
             assert stage_of(scan.plan(), "partition").pruned
             assert scan.to_arrow().sort_by("t")["t"].to_pylist() == sorted(expected)

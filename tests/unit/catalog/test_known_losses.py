@@ -68,9 +68,9 @@ def test_prefixes(golden: Callable[[str], GoldenTable], name: str) -> None:
 
 def test_no_bound_hash_field_is_no_empty_plan(golden: Callable[[str], GoldenTable]) -> None:
     # H#19487: "cannot prune" taken for an empty set of buckets
-    given = golden("v6_1200__bkt_complex")
-    assert check(given.open(), col("i") >= 0, given.scan_options) > 0
-    assert check(given.open(), col("kb").is_null() | (col("i") >= 0), given.scan_options) > 0
+    golden_table = golden("v6_1200__bkt_complex")
+    assert check(golden_table.open(), col("i") >= 0, golden_table.scan_options) > 0
+    assert check(golden_table.open(), col("kb").is_null() | (col("i") >= 0), golden_table.scan_options) > 0
 
 
 def test_indexed_and_unindexed_columns_together(golden: Callable[[str], GoldenTable]) -> None:

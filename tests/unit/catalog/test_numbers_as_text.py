@@ -89,8 +89,8 @@ def test_filters_compare_texts(folder, operator):
         literals = {value for value in values[1::1201] if value} | {"", "1", "9", "99", "8639", "-1", "-", "1970-01-02"}
         for literal in sorted(literals):
             expected = sum(value is not None and TESTS[operator](value, literal) for value in values)
-            found = table.scan(f"{column} {operator} '{literal}'").to_arrow().num_rows
-            assert found == expected, (column, operator, literal)
+            count = table.scan(f"{column} {operator} '{literal}'").to_arrow().num_rows
+            assert count == expected, (column, operator, literal)
 
 
 def test_other_filters(folder):
@@ -148,7 +148,7 @@ def test_tables_of_apache_read_as_apache_and_hudi_rs_read_them(golden, name):
     assert table.schema.field("ts").type == pa.string()
     assert table.scan(columns=columns).to_arrow().sort_by("id").to_pylist() == expected.to_pylist()
     for text in expected["ts"].to_pylist():
-        found = table.scan(f"ts = '{text}'", columns=["ts"]).to_arrow()
-        assert found.to_pylist() == [{"ts": text}]
+        rows = table.scan(f"ts = '{text}'", columns=["ts"]).to_arrow()
+        assert rows.to_pylist() == [{"ts": text}]
     rust = pytest.importorskip("hudi").HudiTableBuilder.from_base_uri(str(path)).build().read()
     assert pa.Table.from_batches(rust).select(columns).sort_by("id").to_pylist() == expected.to_pylist()

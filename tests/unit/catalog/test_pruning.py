@@ -52,22 +52,22 @@ def check_sure_files(plan: Plan, whole: pa.Table) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.slow
 def test_with_the_metadata_table(golden: Callable[[str], GoldenTable], name: str) -> None:
-    given = golden(name)
-    table = given.open()
+    golden_table = golden(name)
+    table = golden_table.open()
     whole = table.scan().to_arrow()
     # more filters where those of a seed meet all files, as happens in tables of two
-    dropped = (check(table, whole, given.scan_options, seed) for seed in range(7, 17))
+    dropped = (check(table, whole, golden_table.scan_options, seed) for seed in range(7, 17))
     assert any(dropped) or len(table.snapshot()) == 1
 
 
 @pytest.mark.parametrize("name", NEWER_NAMES)
 @pytest.mark.slow
 def test_newer_tables(golden: Callable[[str], GoldenTable], copied: Callable[..., str], name: str) -> None:
-    given = golden(name)
-    table = given.open()
+    golden_table = golden(name)
+    table = golden_table.open()
     whole = table.scan().to_arrow()
-    check(table, whole, given.scan_options, seed=9)
-    check(Table.open(copied(name, metadata_table=False)), whole, given.scan_options, seed=10)
+    check(table, whole, golden_table.scan_options, seed=9)
+    check(Table.open(copied(name, metadata_table=False)), whole, golden_table.scan_options, seed=10)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith("nomdt")])

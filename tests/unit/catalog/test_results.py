@@ -17,8 +17,8 @@ from tests.unit.conftest import GoldenTable
 
 @pytest.mark.parametrize("name", NAMES)
 def test_counts(golden: Callable[[str], GoldenTable], name: str) -> None:
-    given = golden(name)
-    assert given.open().scan().count() == len(given.rows)
+    golden_table = golden(name)
+    assert golden_table.open().scan().count() == len(golden_table.rows)
 
 
 def test_counts_of_filters(golden: Callable[[str], GoldenTable]) -> None:
@@ -44,15 +44,15 @@ def test_values_that_cannot_be_cast_are_errors_that_name_the_file(golden: Callab
 def test_whole_files_are_counted_without_reading_rows(
     golden: Callable[[str], GoldenTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = golden("v6_0150__bkt_hive")
+    golden_table = golden("v6_0150__bkt_hive")
     with mock.patch.object(slice_rows, "read_base_file", side_effect=AssertionError("rows were read")):
-        assert given.open().scan().count() == len(given.rows)
-        in_eu = sum(row["part"] == "eu" for row in given.rows)
-        assert given.open().scan("part = 'eu'").count() == in_eu > 0
+        assert golden_table.open().scan().count() == len(golden_table.rows)
+        in_eu = sum(row["part"] == "eu" for row in golden_table.rows)
+        assert golden_table.open().scan("part = 'eu'").count() == in_eu > 0
     # many files are counted by the index, without their footers
     monkeypatch.setattr(scan, "_FEW_FILES", 0)
     with mock.patch.object(scan, "footer", side_effect=AssertionError("a footer was read")):
-        assert given.open().scan().count() == len(given.rows)
+        assert golden_table.open().scan().count() == len(golden_table.rows)
 
 
 def test_a_reader_streams(golden: Callable[[str], GoldenTable]) -> None:

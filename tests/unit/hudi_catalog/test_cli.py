@@ -55,9 +55,9 @@ def test_version() -> None:
 
 
 def test_tables(golden_folder: str) -> None:
-    found = json.loads(run("tables", golden_folder, "--json"))
-    assert len(found) == 22
-    entry = next(entry for entry in found if entry["name"] == "v6_0150__bkt_hive.table")
+    entries = json.loads(run("tables", golden_folder, "--json"))
+    assert len(entries) == 22
+    entry = next(entry for entry in entries if entry["name"] == "v6_0150__bkt_hive.table")
     assert entry["partition_fields"] == ["part"]
     assert entry["version"] == 6
     assert "v6_0150__bkt_hive.table" in run("tables", golden_folder)

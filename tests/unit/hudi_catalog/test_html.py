@@ -16,15 +16,15 @@ def pictures(page: str) -> list[ET.Element]:
 
 def test_each_column_has_a_line_for_each_file(golden: Callable[[str], GoldenTable]) -> None:
     plan = golden("v6_0150__bkt_hive").open().scan("part IN ('eu', 'zz') AND l > 500000000000").plan()
-    found = pictures(plan_html(plan))
-    assert len(found) == 2
-    for picture in found:
+    charts = pictures(plan_html(plan))
+    assert len(charts) == 2
+    for picture in charts:
         fates = [bar.attrib["class"] for bar in picture.iter("rect") if bar.attrib["class"] != "match"]
         kept = len(fates) - fates.count("gone")
         assert kept == len(plan)
         # The default partition has no one value to draw.
         assert len(fates) in {12, 15}
-    [title] = [title for title in found[0].iter("title") if plan.splits[0].file_name in (title.text or "")]
+    [title] = [title for title in charts[0].iter("title") if plan.splits[0].file_name in (title.text or "")]
     assert "read" in (title.text or "")
 
 

@@ -53,8 +53,8 @@ def test_faults_and_their_repair(table: LocalTable) -> None:
     text = run("verify", path, code=1)
     assert "missing  k003" in text
     assert "extra    zzz" in text
-    found = json.loads(run("verify", path, "--json", code=1))
-    assert (found["is_right"], found["counts"]["missing"], found["counts"]["extra"]) == (False, 1, 1)
+    report = json.loads(run("verify", path, "--json", code=1))
+    assert (report["is_right"], report["counts"]["missing"], report["counts"]["extra"]) == (False, 1, 1)
     assert "repaired by the commit" in run("verify", path, "--repair")
     assert json.loads(run("verify", path, "--json"))["is_right"] is True
 

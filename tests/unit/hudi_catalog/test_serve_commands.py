@@ -57,11 +57,11 @@ class Scan:
         self.splits = batch.splits
 
     def rows(self, client: Any = None) -> list[int]:
-        found = []
+        keys = []
         for split in self.splits:
             page = (client or self.client).trinoGetRows(split.splitId, ["k"], 1 << 20, T.TrinoThriftNullableToken(None))
-            found += page.columnBlocks[0].bigintData.longs or [] if page.rowCount else []
-        return found
+            keys += page.columnBlocks[0].bigintData.longs or [] if page.rowCount else []
+        return keys
 
 
 def test_the_service_plans_logs_and_stops(warehouse: Path, tmp_path: Path, start: Callable[..., Command]) -> None:
@@ -90,7 +90,7 @@ def test_the_service_plans_logs_and_stops(warehouse: Path, tmp_path: Path, start
     scan.client.close()
     serving.process.terminate()
     assert serving.end() == (0, "")
-    assert serving.said[-1] == "hudi-catalog: stopped\n"
+    assert serving.lines[-1] == "hudi-catalog: stopped\n"
 
 
 @pytest.mark.slow
@@ -171,7 +171,7 @@ def test_a_gateway_without_trino_says_so_and_stops(tmp_path: Path, start: Callab
     assert code == 0
     rules, query = map(json.loads, stdout.splitlines())
     assert (rules["event"], query["sql"]) == ("access rules", "SELECT 1")
-    assert "hoodie.catalog.gateway.trino.rules" in "".join(gateway.said)
+    assert "hoodie.catalog.gateway.trino.rules" in "".join(gateway.lines)
 
 
 def lines(*arguments: str) -> list[str]:
@@ -181,8 +181,8 @@ def lines(*arguments: str) -> list[str]:
 
 
 def test_the_catalog_file_names_the_address() -> None:
-    told = lines("serve", "trino", "absent", "--print-catalog", "--port", "7", "--host", "lake.example")
-    assert told[:2] == ["connector.name=trino_thrift", "trino.thrift.client.addresses=lake.example:7"]
+    properties = lines("serve", "trino", "absent", "--print-catalog", "--port", "7", "--host", "lake.example")
+    assert properties[:2] == ["connector.name=trino_thrift", "trino.thrift.client.addresses=lake.example:7"]
     assert "0.0.0.0" not in "".join(lines("serve", "trino", "absent", "--print-catalog", "--host", "0.0.0.0"))
     assert "addresses=[::1]:9779" in lines("serve", "trino", "absent", "--print-catalog", "--host", "::1")[1]
     safe = lines("serve", "trino", "absent", "--print-catalog", "--tls-certificate", "x.pem")
@@ -219,9 +219,9 @@ SERVE, GATEWAY = ("serve", "trino", "{warehouse}"), ("gateway", "http://127.0.0.
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_wrong_usage_is_one_clear_error(warehouse: Path, arguments: tuple[str, ...], message: str) -> None:
-    given = [text.format(warehouse=warehouse) for text in (*arguments, "--port", "0", "--http-port", "0")]
+    command = [text.format(warehouse=warehouse) for text in (*arguments, "--port", "0", "--http-port", "0")]
     with pytest.raises(HudiError, match=message):
-        CliRunner().invoke(app, given, catch_exceptions=False)
+        CliRunner().invoke(app, command, catch_exceptions=False)
 
 
 @pytest.mark.slow

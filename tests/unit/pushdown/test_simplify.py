@@ -100,9 +100,9 @@ def test_what_a_column_must_differ_from_is_joined(text, expected):
 @pytest.mark.slow
 def test_many_values_to_differ_from_are_one_list():
     bound = bind(And([Predicate(Op.NE, "a", (i,)) for i in range(10_000)]), pa.schema({"a": pa.int64()}))
-    found = simplify(bound)
-    assert isinstance(found, Predicate)
-    assert (found.op, len(found.values)) == (Op.NOT_IN, 10_000)
+    simplified = simplify(bound)
+    assert isinstance(simplified, Predicate)
+    assert (simplified.op, len(simplified.values)) == (Op.NOT_IN, 10_000)
 
 
 def test_constants_are_negated():

@@ -14,9 +14,9 @@ UTC = dt.UTC
 
 
 def only(text, dialect="spark"):
-    found = parse_sql(text, dialect)
-    assert isinstance(found, Predicate), found
-    return found.op, found.column, found.values
+    predicate = parse_sql(text, dialect)
+    assert isinstance(predicate, Predicate), predicate
+    return predicate.op, predicate.column, predicate.values
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_conditions(text, expected):
 
 def test_decimals_with_a_suffix():
     # Releases of sqlglot before 30.30 leave out the scale, and a cast without one would round.
-    found = parse_sql("a = 1.50BD")
-    assert isinstance(found, Unknown) or found.values == (Decimal("1.50"),)
+    expression = parse_sql("a = 1.50BD")
+    assert isinstance(expression, Unknown) or expression.values == (Decimal("1.50"),)
 
 
 def test_not_a_number_is_a_literal():
@@ -169,12 +169,12 @@ def test_precedence(text, expected):
     ],
 )
 def test_what_is_not_understood_is_unknown_with_its_text(text):
-    found = parse_sql(f"z = 1 AND {text}")
-    assert found.children[0] == Predicate(Op.EQ, "z", (1,))
-    unknown = found.children[1]
+    conjunction = parse_sql(f"z = 1 AND {text}")
+    assert conjunction.children[0] == Predicate(Op.EQ, "z", (1,))
+    unknown = conjunction.children[1]
     assert isinstance(unknown, Unknown)
     assert text in unknown.reason
-    assert parse_sql(found.to_sql()) == found
+    assert parse_sql(conjunction.to_sql()) == conjunction
 
 
 @pytest.mark.parametrize(
@@ -261,9 +261,9 @@ def test_a_condition_nested_too_deeply_is_refused(text):
 def test_long_lists(member):
     listed = ", ".join(member.format(i) for i in range(100_000))
     text = f"x = 1 AND `a b` NOT IN ({listed})"
-    found = parse_sql(text)
+    conjunction = parse_sql(text)
     assert function_calls(parse_sql, text) < 20 * 100_000
-    op, column, values = found.children[1].op, found.children[1].column, found.children[1].values
+    op, column, values = conjunction.children[1].op, conjunction.children[1].column, conjunction.children[1].values
     assert (op, column, len(values)) == (Op.NOT_IN, "a b", 100_000)
     short = ", ".join(member.format(i) for i in range(3))
     assert parse_sql(f"a IN ({short})").values == values[:3]
@@ -286,11 +286,11 @@ def test_lists_in_strings_and_comments_are_left_alone():
 @pytest.mark.parametrize("odd", ["12L", "1e3", "'x'", "X'00'", "1.", "-(3)", r"'\n'", "b"])
 def test_long_lists_with_one_odd_member(odd):
     listed = ", ".join([*(str(i) for i in range(100)), odd])
-    found = parse_sql(f"a IN ({listed})")
+    expression = parse_sql(f"a IN ({listed})")
     if odd == "b":
-        assert isinstance(found, Unknown)
+        assert isinstance(expression, Unknown)
     else:
-        assert (len(found.values), found.values[99]) == (101, 99)
+        assert (len(expression.values), expression.values[99]) == (101, 99)
 
 
 def test_constants():

@@ -44,15 +44,15 @@ def test_each_slot_has_its_rows_in_order(
 ) -> None:
     batches = list(split_batches(parts(sizes, width), SLOTS, 1))
     random.shuffle(batches)  # as Spark's shuffle may
-    found = []
+    rows_seen = []
     for slot in slot_rows(batches, memory, waiting):
         seen = numbers(slot.pieces(["n"]))
         assert seen == sorted(seen)
         assert seen == numbers(slot.pieces()) == slot.whole("in a slot", "")[0]["n"].to_pylist()
         assert len({number % SLOTS for number in seen}) == 1
         assert slot.nbytes >= width * len(seen)
-        found += seen
-    assert sorted(found) == list(range(sum(sizes)))
+        rows_seen += seen
+    assert sorted(rows_seen) == list(range(sum(sizes)))
 
 
 @pytest.mark.parametrize("waiting", [None, 0], ids=["in memory", "in a file"])

@@ -87,8 +87,8 @@ def test_each_row_group_is_in_one_part(tmp_path_factory: Any, sizes: list[int], 
     ids=str,
 )
 def test_types_of_one_reading_are_read(tmp_path: Path, values: Any, kind: spark.DataType) -> None:
-    found = rows_of(scanned(stored(tmp_path, values), kind))
-    assert repr(found) == repr([{"a": value} for value in values.to_pylist()])  # NaN differs from itself
+    rows = rows_of(scanned(stored(tmp_path, values), kind))
+    assert repr(rows) == repr([{"a": value} for value in values.to_pylist()])  # NaN differs from itself
 
 
 @pytest.mark.parametrize(

@@ -54,13 +54,13 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def installed(**tools: Tool) -> None:
         named = {name.replace("__", "."): tool for name, tool in tools.items()}
 
-        def found(group: str, name: str | None = None) -> Any:
+        def points(group: str, name: str | None = None) -> Any:
             assert group == GROUP
             if name is None:
                 return SimpleNamespace(names=set(named))
             return [SimpleNamespace(load=lambda: named[name].prepare)] if name in named else []
 
-        monkeypatch.setattr(after_commit, "entry_points", found)
+        monkeypatch.setattr(after_commit, "entry_points", points)
 
     return installed
 
@@ -78,8 +78,8 @@ def instants(written: LocalTable) -> list[str]:
 
 
 def test_ours_is_installed_under_apaches_name() -> None:
-    (found,) = set(entry_points(group=GROUP, name=HIVE_SYNC))
-    assert found.value == "hudi_catalog.metastore.after_commit:prepare"
+    (entry_point,) = set(entry_points(group=GROUP, name=HIVE_SYNC))
+    assert entry_point.value == "hudi_catalog.metastore.after_commit:prepare"
 
 
 def test_nothing_is_called_unless_wanted(tmp_path: Path, install: Any) -> None:

@@ -93,9 +93,9 @@ def test_a_place_is_a_text_or_a_path(tmp_path: Path) -> None:
 
 def test_options_are_a_dict_of_texts() -> None:
     for wrong in ({1: "x"}, [("a", "b")], "hoodie.table.name=t"):
-        given: Any = wrong
+        options: Any = wrong
         with pytest.raises(ArgumentError, match="options are a dict"):
-            WriteOptions.of_user(given)
+            WriteOptions.of_user(options)
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ def java_uri(text: str) -> Any:
 
 
 def session(location: str | None, provider: str | None = "hudi", base: str | None = None) -> Any:
-    def found(identifier: str) -> Any:
+    def table_metadata(identifier: str) -> Any:
         if identifier != "shop.orders":
             raise AnalysisException(f"[TABLE_OR_VIEW_NOT_FOUND] no {identifier}\nand more")
         uri = None if location is None else java_uri(location)
@@ -39,7 +39,7 @@ def session(location: str | None, provider: str | None = "hudi", base: str | Non
 
     state = SimpleNamespace(
         sqlParser=lambda: SimpleNamespace(parseTableIdentifier=lambda name: name),
-        catalog=lambda: SimpleNamespace(getTableMetadata=found),
+        catalog=lambda: SimpleNamespace(getTableMetadata=table_metadata),
     )
     return SimpleNamespace(_jsparkSession=SimpleNamespace(sessionState=lambda: state))
 
@@ -76,10 +76,10 @@ def test_a_table_that_is_not_there() -> None:
 
 
 def test_a_handler_that_spark_cannot_load() -> None:
-    told = "HiveException: Error in loading storage handler.hudicatalog.hive.HudiStorageHandler"
+    message = "HiveException: Error in loading storage handler.hudicatalog.hive.HudiStorageHandler"
 
     def fail() -> Any:
-        raise AnalysisException(told)
+        raise AnalysisException(message)
 
     broken = SimpleNamespace(_jsparkSession=SimpleNamespace(sessionState=fail))
     with pytest.raises(OptionError, match=r"put what `hudi-catalog hive-jar` prints into spark\.jars"):

@@ -20,9 +20,9 @@ ZONED = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabl
 
 
 def key_plan(tmp_path, options):
-    given = WriteOptions.of({**BASE, **options})
+    write_options = WriteOptions.of({**BASE, **options})
     schema = pa.schema([("id", pa.string()), ("day", pa.date32())])
-    client = create_table(Storage(str(tmp_path / "t")), new_table_properties(given, schema))
+    client = create_table(Storage(str(tmp_path / "t")), new_table_properties(write_options, schema))
     return client, write_plans.key_plan(client, WriteOptions.of({**options}), (), 2)
 
 

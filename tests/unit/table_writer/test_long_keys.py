@@ -42,7 +42,7 @@ def test_a_key_that_is_too_long_is_refused_before_files_are_written(
     local.write("upsert", rows("a"))
     touched: list[Any] = []
     with monkeypatch.context() as patched:
-        patched.setattr(slot_writer, "GroupWriter", lambda *given, **_: touched.append(given))
+        patched.setattr(slot_writer, "GroupWriter", lambda *arguments, **_: touched.append(arguments))
         with pytest.raises(
             RecordError, match=r"^1 row.* takes 32767 bytes; the first has 40004 and begins with 'key-éé"
         ):

@@ -30,8 +30,8 @@ def table(folder: Path, kind: str) -> LocalTable:
 
 
 def rows(*partitions: str) -> pa.Table:
-    found = [{"id": f"k{number}", "p": p, "v": number} for number, p in enumerate(partitions)]
-    return pa.Table.from_pylist(found, schema=SCHEMA)
+    records = [{"id": f"k{number}", "p": p, "v": number} for number, p in enumerate(partitions)]
+    return pa.Table.from_pylist(records, schema=SCHEMA)
 
 
 def files(folder: Path) -> list[str]:

@@ -52,11 +52,11 @@ def test_properties_take_the_form_that_old_and_new_releases_read() -> None:
     ],
 )
 def test_the_key_generator_follows_from_the_fields(keys: str, partitions: str, kind: KeyGeneratorType) -> None:
-    found = config(**{key("recordkey.field"): keys, key("partitionpath.field"): partitions})
-    assert found.key_generator is kind
-    assert found.record_key_fields == tuple(keys.split(","))
-    assert found.bucket_hash_fields == tuple(keys.split(","))
-    assert found.bucket_count == 4
+    properties = config(**{key("recordkey.field"): keys, key("partitionpath.field"): partitions})
+    assert properties.key_generator is kind
+    assert properties.record_key_fields == tuple(keys.split(","))
+    assert properties.bucket_hash_fields == tuple(keys.split(","))
+    assert properties.bucket_count == 4
 
 
 def test_without_ordering_fields_the_later_write_wins() -> None:
@@ -87,7 +87,7 @@ def test_a_new_table_needs_name_and_key(missing: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "given", "stored"),
+    ("option", "value", "stored"),
     [
         (key("recordkey.field"), "n", "id"),
         (key("partitionpath.field"), "p", ""),
@@ -100,10 +100,10 @@ def test_a_new_table_needs_name_and_key(missing: str) -> None:
         ("hoodie.metadata.index.column.stats.column.list", "id", ""),
     ],
 )
-def test_an_option_against_the_table_names_both_values(option: str, given: str, stored: str) -> None:
+def test_an_option_against_the_table_names_both_values(option: str, value: str, stored: str) -> None:
     table = config(**{key("precombine.field"): "ts"})
     with pytest.raises(OptionError, match=f"{option}=.*but the table has '{stored}'"):
-        check_against_table(WriteOptions.of({option: given}), table)
+        check_against_table(WriteOptions.of({option: value}), table)
 
 
 def test_options_that_agree_pass() -> None:
@@ -115,9 +115,9 @@ def test_tables_of_apache_need_the_bucket_count() -> None:
     raw = {name: text for name, text in config().raw.items() if "bucket" not in name}
     with pytest.raises(OptionError, match=r"give hoodie.bucket.index.num.buckets"):
         bucket_count(WriteOptions.of({}), TableConfig(raw))
-    given = WriteOptions.of({"hoodie.hash.index.bucket.num": "16"})
-    assert bucket_count(given, TableConfig(raw)) == 16
-    assert hash_fields(given, TableConfig(raw)) == ("id",)
+    options = WriteOptions.of({"hoodie.hash.index.bucket.num": "16"})
+    assert bucket_count(options, TableConfig(raw)) == 16
+    assert hash_fields(options, TableConfig(raw)) == ("id",)
 
 
 def test_hash_fields_are_key_fields() -> None:

@@ -96,13 +96,13 @@ def _parsed(line: str) -> tuple[Artifact, str]:
 
 def _fill(folder: Path, wanted: Mapping[Artifact, str]) -> None:
     """Put every jar into a folder."""
-    found = {artifact: path for artifact in wanted if (path := present(artifact))}
-    missing = [artifact for artifact in wanted if artifact not in found]
+    jars = {artifact: path for artifact in wanted if (path := present(artifact))}
+    missing = [artifact for artifact in wanted if artifact not in jars]
     if missing:
         print(f"fetching Hive {VERSION}: {len(missing)} jars …", file=sys.stderr, flush=True)
         fetch = _by_maven if shutil.which("mvn") else _by_hand
-        found |= fetch(missing, wanted, folder.with_name(f"{folder.name}.fetched"))
-    for artifact, path in found.items():
+        jars |= fetch(missing, wanted, folder.with_name(f"{folder.name}.fetched"))
+    for artifact, path in jars.items():
         if hashlib.sha256(path.read_bytes()).hexdigest() != wanted[artifact]:
             raise EngineMissingError(f"{path} is not the jar that is listed (SHA-256 differs); delete it and try again")
         _link(path, folder / artifact.file_name)
@@ -114,11 +114,11 @@ def _by_maven(missing: Sequence[Artifact], _wanted: Mapping[Artifact, str], fold
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         raise EngineMissingError(f"Maven could not fetch Hive {VERSION}: {done.stdout.strip()[-500:]}")
-    found = {artifact: folder / artifact.file_name for artifact in missing}
-    lost = [artifact.file_name for artifact, path in found.items() if not path.exists()]
+    jars = {artifact: folder / artifact.file_name for artifact in missing}
+    lost = [artifact.file_name for artifact, path in jars.items() if not path.exists()]
     if lost:
         raise EngineMissingError(f"{PROJECT} and {LIST.name} disagree: Maven gave no {', '.join(lost)}")
-    return found
+    return jars
 
 
 def _by_hand(missing: Sequence[Artifact], wanted: Mapping[Artifact, str], folder: Path) -> dict[Artifact, Path]:

@@ -57,7 +57,7 @@ def test_many_names(count: int) -> None:
 def test_two_entries_of_one_name_are_of_files_in_other_partitions() -> None:
     """An older file of another partition may have the name: which statistics are the slice's is not known."""
     known = pa.concat_tables([entries(a_1=(1, 2, 0, 9), b_1=(3, 4, 0, 9)), entries(b_1=(7, 8, 0, 9))])
-    found = statistics_of_slices(slices(("p", "a", "1", []), ("p", "b", "1", [])), known, LONG)
-    assert found.present.tolist() == [True, False]
-    assert found.statistics.lower.to_pylist() == [1, None]
-    assert np.asarray(found.row_count.is_valid()).tolist() == [True, False]
+    joined = statistics_of_slices(slices(("p", "a", "1", []), ("p", "b", "1", [])), known, LONG)
+    assert joined.present.tolist() == [True, False]
+    assert joined.statistics.lower.to_pylist() == [1, None]
+    assert np.asarray(joined.row_count.is_valid()).tolist() == [True, False]

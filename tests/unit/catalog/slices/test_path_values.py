@@ -14,12 +14,12 @@ from table_format.config.table_config import TableConfig
 SIMPLE = {"hoodie.table.keygenerator.type": "SIMPLE", "hoodie.table.partition.fields": "p"}
 
 
-def told(properties: dict[str, str], kind: pa.DataType, paths: list[str]) -> list[Any]:
+def values_of_paths(properties: dict[str, str], kind: pa.DataType, paths: list[str]) -> list[Any]:
     """The value of each path, `...` for paths that give none."""
-    found = path_values(TableConfig({**SIMPLE, **properties}), pa.schema([("p", kind)]), paths)
-    if isinstance(found, CannotPrune):
+    parsed = path_values(TableConfig({**SIMPLE, **properties}), pa.schema([("p", kind)]), paths)
+    if isinstance(parsed, CannotPrune):
         return [...] * len(paths)
-    return [value if known else ... for value, known in zip(found.values["p"].to_pylist(), found.known, strict=True)]
+    return [value if known else ... for value, known in zip(parsed.values["p"].to_pylist(), parsed.known, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -40,26 +40,32 @@ def told(properties: dict[str, str], kind: pa.DataType, paths: list[str]) -> lis
     ],
 )
 def test_plain_paths(kind: pa.DataType, paths: list[str], values: list[Any]) -> None:
-    assert told({}, kind, paths) == values
+    assert values_of_paths({}, kind, paths) == values
 
 
 def test_hive_style_and_encoding() -> None:
     style = {"hoodie.datasource.write.hive_style_partitioning": "true"}
-    assert told(style, pa.string(), ["p=a", "a", "q=a", "p=", "p=a=b"]) == ["a", ..., ..., ..., "a=b"]
+    assert values_of_paths(style, pa.string(), ["p=a", "a", "q=a", "p=", "p=a=b"]) == ["a", ..., ..., ..., "a=b"]
     encode = {"hoodie.datasource.write.partitionpath.urlencode": "true"}
-    assert told(encode, pa.string(), ["a%2Fb", "50%25", "a%2fb", "50%", "a b"]) == ["a/b", "50%", ..., ..., "a b"]
-    assert told(style | encode, pa.string(), ["p=a%2Fb", "p=a/b"]) == ["a/b", ...]
+    assert values_of_paths(encode, pa.string(), ["a%2Fb", "50%25", "a%2fb", "50%", "a b"]) == [
+        "a/b",
+        "50%",
+        ...,
+        ...,
+        "a b",
+    ]
+    assert values_of_paths(style | encode, pa.string(), ["p=a%2Fb", "p=a/b"]) == ["a/b", ...]
 
 
 def test_several_fields() -> None:
     config = TableConfig({"hoodie.table.keygenerator.type": "COMPLEX", "hoodie.table.partition.fields": "p,q"})
     schema = pa.schema([("q", pa.int32()), ("p", pa.string())])
-    found = path_values(config, schema, ["a/1", "b/2/3", "__HIVE_DEFAULT_PARTITION__/4", "c"])
-    assert isinstance(found, PathValues)
-    assert found.known.tolist() == [True, False, True, False]
-    assert found.values["p"].to_pylist() == ["a", None, None, None]
-    assert found.values["q"].to_pylist() == [1, None, 4, None]
-    statistics = found.statistics["p"]
+    parsed = path_values(config, schema, ["a/1", "b/2/3", "__HIVE_DEFAULT_PARTITION__/4", "c"])
+    assert isinstance(parsed, PathValues)
+    assert parsed.known.tolist() == [True, False, True, False]
+    assert parsed.values["p"].to_pylist() == ["a", None, None, None]
+    assert parsed.values["q"].to_pylist() == [1, None, 4, None]
+    statistics = parsed.statistics["p"]
     assert statistics.lower.to_pylist() == ["a", None, "", None]
     assert statistics.upper.to_pylist() == ["a", None, "__HIVE_DEFAULT_PARTITION__", None]
     assert statistics.null_count.to_pylist() == [0, None, None, None]
@@ -67,9 +73,9 @@ def test_several_fields() -> None:
 
 def test_a_field_of_a_type_that_paths_do_not_tell_hides_no_other() -> None:
     config = TableConfig({"hoodie.table.keygenerator.type": "COMPLEX", "hoodie.table.partition.fields": "p,q"})
-    found = path_values(config, pa.schema([("p", pa.float64()), ("q", pa.int32())]), ["0.5/1"])
-    assert isinstance(found, PathValues)
-    assert set(found.statistics) == {"q"}
+    parsed = path_values(config, pa.schema([("p", pa.float64()), ("q", pa.int32())]), ["0.5/1"])
+    assert isinstance(parsed, PathValues)
+    assert set(parsed.statistics) == {"q"}
 
 
 @pytest.mark.parametrize(
@@ -86,16 +92,16 @@ def test_a_field_of_a_type_that_paths_do_not_tell_hides_no_other() -> None:
     ],
 )
 def test_tables_whose_paths_tell_nothing(properties: dict[str, str]) -> None:
-    found = path_values(TableConfig({**SIMPLE, **properties}), pa.schema([("p", pa.string())]), ["a"])
-    assert isinstance(found, CannotPrune)
-    assert found.reason
+    verdict = path_values(TableConfig({**SIMPLE, **properties}), pa.schema([("p", pa.string())]), ["a"])
+    assert isinstance(verdict, CannotPrune)
+    assert verdict.reason
 
 
 def test_columns_that_files_leave_out_are_null_in_the_default_partition() -> None:
     dropped = {**SIMPLE, "hoodie.datasource.write.drop.partition.columns": "true"}
-    found = path_values(TableConfig(dropped), pa.schema([("p", pa.string())]), ["__HIVE_DEFAULT_PARTITION__"])
-    assert isinstance(found, PathValues)
-    assert found.statistics["p"].null_count.to_pylist() == [1]
+    parsed = path_values(TableConfig(dropped), pa.schema([("p", pa.string())]), ["__HIVE_DEFAULT_PARTITION__"])
+    assert isinstance(parsed, PathValues)
+    assert parsed.statistics["p"].null_count.to_pylist() == [1]
 
 
 TIMED = {
@@ -108,13 +114,13 @@ DAY = 86_400_000
 
 
 def ranges(properties: dict[str, str], kind: pa.DataType, paths: list[str]) -> list[tuple[Any, Any]]:
-    found = path_values(TableConfig({**SIMPLE, **TIMED, **properties}), pa.schema([("p", kind)]), paths)
-    assert isinstance(found, PathValues), found
-    assert not found.values
-    statistics = found.statistics["p"]
+    parsed = path_values(TableConfig({**SIMPLE, **TIMED, **properties}), pa.schema([("p", kind)]), paths)
+    assert isinstance(parsed, PathValues), parsed
+    assert not parsed.values
+    statistics = parsed.statistics["p"]
     assert statistics.null_count.null_count == len(paths)
     pairs = [*zip(statistics.lower.to_pylist(), statistics.upper.to_pylist(), strict=True)]
-    assert found.known.tolist() == [pair != (None, None) for pair in pairs]
+    assert parsed.known.tolist() == [pair != (None, None) for pair in pairs]
     return pairs
 
 
@@ -135,40 +141,40 @@ def test_custom_key_generators_mix_values_and_times() -> None:
         "hoodie.table.partition.fields": "r:SIMPLE,p:TIMESTAMP",
     }
     schema = pa.schema([("p", pa.int64()), ("r", pa.string())])
-    found = path_values(TableConfig(properties), schema, ["eu/1970/01/02", "eu/1970/01", "/1970/01/02"])
-    assert isinstance(found, PathValues)
-    assert found.known.tolist() == [True, False, False]
-    assert found.values["r"].to_pylist() == ["eu", None, None]
-    assert set(found.values) == {"r"}
-    assert found.statistics["p"].lower.to_pylist()[:2] == [DAY, None]
+    parsed = path_values(TableConfig(properties), schema, ["eu/1970/01/02", "eu/1970/01", "/1970/01/02"])
+    assert isinstance(parsed, PathValues)
+    assert parsed.known.tolist() == [True, False, False]
+    assert parsed.values["r"].to_pylist() == ["eu", None, None]
+    assert set(parsed.values) == {"r"}
+    assert parsed.statistics["p"].lower.to_pylist()[:2] == [DAY, None]
 
 
 def test_custom_key_generators_without_times_are_like_others() -> None:
     properties = {"hoodie.table.keygenerator.type": "CUSTOM", "hoodie.table.partition.fields": "p:SIMPLE"}
-    assert told(properties, pa.string(), ["a"]) == ["a"]
+    assert values_of_paths(properties, pa.string(), ["a"]) == ["a"]
 
 
 def test_dates_whose_dashes_became_slashes() -> None:
     slashes = {"hoodie.datasource.write.slash.separated.date.partitioning": "true"}
     paths = ["2024/02/29", "2024/2/29", "2024-02/29", "__HIVE_DEFAULT_PARTITION__"]
-    assert told(slashes, pa.date32(), paths) == [dt.date(2024, 2, 29), ..., ..., None]
+    assert values_of_paths(slashes, pa.date32(), paths) == [dt.date(2024, 2, 29), ..., ..., None]
     hive = {"hoodie.datasource.write.hive_style_partitioning": "true"}
-    assert told(slashes | hive, pa.date32(), ["p=2024/02/29"]) == [dt.date(2024, 2, 29)]
+    assert values_of_paths(slashes | hive, pa.date32(), ["p=2024/02/29"]) == [dt.date(2024, 2, 29)]
 
 
 def test_texts_whose_slashes_may_have_been_dashes_have_a_range() -> None:
-    found = path_values(TableConfig(SIMPLE), pa.schema([("p", pa.string())]), ["2024/01/02", "a"])
-    assert isinstance(found, PathValues)
-    assert found.known.tolist() == [False, True]
-    assert found.statistics["p"].lower.to_pylist() == ["2024-01-02", "a"]
-    assert found.statistics["p"].upper.to_pylist() == ["2024/01/02", "a"]
-    assert found.values["p"].to_pylist() == [None, "a"]
+    parsed = path_values(TableConfig(SIMPLE), pa.schema([("p", pa.string())]), ["2024/01/02", "a"])
+    assert isinstance(parsed, PathValues)
+    assert parsed.known.tolist() == [False, True]
+    assert parsed.statistics["p"].lower.to_pylist() == ["2024-01-02", "a"]
+    assert parsed.statistics["p"].upper.to_pylist() == ["2024/01/02", "a"]
+    assert parsed.values["p"].to_pylist() == [None, "a"]
 
 
 def test_times_that_are_texts_are_compared_by_what_paths_say() -> None:
     text = {**TIMED, "hoodie.keygen.timebased.timestamp.type": "DATE_STRING"}
-    found = path_values(TableConfig({**SIMPLE, **text}), pa.schema([("p", pa.string())]), ["1970/01/02", "x"])
-    assert isinstance(found, PathValues)
-    assert not found.statistics
-    assert found.times["p"].segments == ("1970/01/02", None)
-    assert found.known.tolist() == [True, False]
+    parsed = path_values(TableConfig({**SIMPLE, **text}), pa.schema([("p", pa.string())]), ["1970/01/02", "x"])
+    assert isinstance(parsed, PathValues)
+    assert not parsed.statistics
+    assert parsed.times["p"].segments == ("1970/01/02", None)
+    assert parsed.known.tolist() == [True, False]

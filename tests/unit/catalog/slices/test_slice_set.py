@@ -196,16 +196,16 @@ def ranges(part: ColumnPart) -> list[tuple[Any, ...]]:
 def test_a_slice_is_the_hull_of_its_files() -> None:
     table = slices(("p", "a", "1", []), ("p", "b", "1", ["l1", "l2"]), ("p", "c", "1", []))
     known = entries(a_1=(1, 5, 0, 9), b_1=(10, 20, 0, 9), l1=(15, 30, 0, 2), l2=(8, 9, 0, 1))
-    found = ranges(statistics_of_slices(table, known, LONG))
-    assert found == [(True, 1, 5, 0, 9), (True, 8, 30, 0, None), (False, None, None, None, None)]
+    hulls = ranges(statistics_of_slices(table, known, LONG))
+    assert hulls == [(True, 1, 5, 0, 9), (True, 8, 30, 0, None), (False, None, None, None, None)]
 
 
 @pytest.mark.parametrize("missing", ["b_1", "l1"])
 def test_a_slice_with_a_file_of_which_nothing_is_known_is_unknown(missing: str) -> None:
     every = {"b_1": (10, 20, 0, 9), "l1": (15, 30, 0, 2)}
     known = entries(a_1=(1, 5, 0, 9), **{name: of for name, of in every.items() if name != missing})
-    found = statistics_of_slices(slices(("p", "b", "1", ["l1"]), ("p", "a", "1", [])), known, LONG)
-    assert ranges(found) == [(False, None, None, None, None), (True, 1, 5, 0, 9)]
+    joined = statistics_of_slices(slices(("p", "b", "1", ["l1"]), ("p", "a", "1", [])), known, LONG)
+    assert ranges(joined) == [(False, None, None, None, None), (True, 1, 5, 0, 9)]
 
 
 def test_a_bound_that_one_file_lacks_is_unknown_for_the_slice() -> None:
@@ -219,9 +219,9 @@ def test_a_slice_with_another_log_file_widens_what_was_known() -> None:
     newer = slices(("p", "b", "1", ["l1", "l2"]), ("p", "c", "1", ["l3"]), ("p", "d", "2", ["l4"]))
     before = PriorStatistics(column, np.array([0, 1, -1]), pa.array(["l2", "l3", "d_2", "l4"]))
     came = entries(l2=(1, 2, 0, 1), l3=(1, 2, 0, 1), d_2=(4, 5, 0, 1), l4=(6, 7, 0, 1))
-    found = ranges(statistics_of_slices(newer, came, LONG, before))
+    hulls = ranges(statistics_of_slices(newer, came, LONG, before))
     # Of the file c_1 nothing was known before.
-    assert found == [(True, 1, 30, 0, None), (False, None, None, None, None), (True, 4, 7, 0, None)]
+    assert hulls == [(True, 1, 30, 0, None), (False, None, None, None, None), (True, 4, 7, 0, None)]
 
 
 def test_a_log_file_that_has_grown_widens_what_was_known() -> None:
@@ -236,5 +236,5 @@ def test_a_log_file_that_nobody_announced_makes_the_slice_unknown() -> None:
     column = IndexedColumn(statistics_of_slices(first, entries(b_1=(10, 20, 0, 9)), LONG))
     newer = slices(("p", "b", "1", ["l1"]))
     before = PriorStatistics(column, np.array([0]), pa.array(["l1"]))
-    found = ranges(statistics_of_slices(newer, entries(x=(1, 1, 0, 1)), LONG, before))
-    assert found == [(False, None, None, None, None)]
+    hulls = ranges(statistics_of_slices(newer, entries(x=(1, 1, 0, 1)), LONG, before))
+    assert hulls == [(False, None, None, None, None)]

@@ -42,10 +42,10 @@ def read(table: Table, begin: str, end: str | None = None, **arguments: Any) -> 
 def test_a_range_up_to_now_holds_the_rows_with_its_commit_times(
     golden: Callable[[str], GoldenTable], name: str
 ) -> None:
-    given = golden(name)
-    table = given.open()
+    golden_table = golden(name)
+    table = golden_table.open()
     for begin in ["earliest", "000", *(write.time for write in table.snapshot().timeline.writes)]:
-        wanted = [row for row in given.rows if begin == "earliest" or row["_hoodie_commit_time"] > begin]
+        wanted = [row for row in golden_table.rows if begin == "earliest" or row["_hoodie_commit_time"] > begin]
         assert read(table, begin) == texts(wanted)
         assert table.scan(incremental=(begin, None)).count() == len(wanted)
 
@@ -53,14 +53,14 @@ def test_a_range_up_to_now_holds_the_rows_with_its_commit_times(
 @pytest.mark.parametrize("name", [name for name in NEWER_NAMES if not name.endswith("nometa")])
 @pytest.mark.slow
 def test_ranges_of_merge_on_read_tables_and_of_layout_2(golden: Callable[[str], GoldenTable], name: str) -> None:
-    given = golden(name)
-    table = given.open()
+    golden_table = golden(name)
+    table = golden_table.open()
     timeline = table.snapshot().timeline
     done = {write.time: timeline.completion_time(write.time) or write.time for write in timeline.writes}
     for begin in ["0", *done.values()]:
-        wanted = [row for row in given.rows if done.get(row["_hoodie_commit_time"], "1") > begin]
+        wanted = [row for row in golden_table.rows if done.get(row["_hoodie_commit_time"], "1") > begin]
         assert read(table, begin) == texts(wanted)
-    assert texts(given.rows) == read(table, "earliest", max(done.values()))
+    assert texts(golden_table.rows) == read(table, "earliest", max(done.values()))
 
 
 @pytest.mark.slow
@@ -178,11 +178,11 @@ def of(client: TableClient, begin: str, end: str | None = None) -> InstantRange:
     return instant_range(begin, end, client, overtaken(client))
 
 
-def selected(found: InstantRange) -> set[str]:
+def selected(span: InstantRange) -> set[str]:
     from pushdown import matches
 
     rows: Any = pa.table({"_hoodie_commit_time": [*sorted(DONE), *UNKNOWN]})
-    return set(rows.filter(matches(found.predicate(), rows))["_hoodie_commit_time"].to_pylist())
+    return set(rows.filter(matches(span.predicate(), rows))["_hoodie_commit_time"].to_pylist())
 
 
 def test_a_slow_writer_is_not_passed_over(client: TableClient) -> None:
@@ -195,11 +195,11 @@ def test_a_slow_writer_is_not_passed_over(client: TableClient) -> None:
 
 
 def test_the_end_is_the_state_at_which_writes_had_completed(client: TableClient) -> None:
-    found = of(client, "earliest", DONE[QUICK])
-    assert selected(found) == {QUICK, UNKNOWN[0]}
-    assert [write.time for write in found.timeline.writes] == [QUICK]
-    assert found.timeline.is_committed(QUICK)
-    assert not found.timeline.is_committed(SLOW)
+    span = of(client, "earliest", DONE[QUICK])
+    assert selected(span) == {QUICK, UNKNOWN[0]}
+    assert [write.time for write in span.timeline.writes] == [QUICK]
+    assert span.timeline.is_committed(QUICK)
+    assert not span.timeline.is_committed(SLOW)
     assert [write.time for write in of(client, "earliest", DONE[SLOW]).timeline.writes] == [SLOW, QUICK]
 
 
@@ -230,16 +230,16 @@ def test_slices_that_may_hold_rows_of_a_range(client: TableClient) -> None:
 
 def test_a_table_without_writes_has_no_rows_in_any_range(client: TableClient) -> None:
     for layout in (1, 2):
-        found = instant_range("earliest", None, client, Timeline(client.storage, (), layout=layout))
-        assert found.may_hold(slices(instant=[], file_name=[], logs=[])).tolist() == []
+        span = instant_range("earliest", None, client, Timeline(client.storage, (), layout=layout))
+        assert span.may_hold(slices(instant=[], file_name=[], logs=[])).tolist() == []
 
 
 def test_logs_of_layout_1_go_by_what_commits_touched(client: TableClient) -> None:
     timeline = client.timeline()
     names = [".f_0.log.1_0-0-0"]
     files = slices(instant=["0", "0"], file_name=["a", "b"], logs=[names, names])
-    found = InstantRange("1", None, timeline, None, {}, frozenset(), frozenset({("", "f1")}))
-    assert found.may_hold(files).tolist() == [False, True]
+    span = InstantRange("1", None, timeline, None, {}, frozenset(), frozenset({("", "f1")}))
+    assert span.may_hold(files).tolist() == [False, True]
     unknown = InstantRange("1", None, timeline, None, {}, frozenset(), None)
     assert unknown.may_hold(files).tolist() == [True, True]
 

@@ -93,17 +93,17 @@ def test_a_refreshed_snapshot_is_a_fresh_one(golden, name: str) -> None:
     assert compared
 
 
-def as_known(found: dict[Any, Any] | None, fresh: dict[Any, Any] | None) -> int:
+def as_known(cached: dict[Any, Any] | None, fresh: dict[Any, Any] | None) -> int:
     """Check statistics; how many of them are known.
 
     The metadata table is the one of the end, where a compaction has merged what was added at each moment. What it does
     not show as added is unknown after a refresh.
     """
-    if found is None or fresh is None:
-        assert found == fresh
+    if cached is None or fresh is None:
+        assert cached == fresh
         return 0
-    assert found.keys() == fresh.keys()
-    known = {group: values for group, values in found.items() if values[0]}
+    assert cached.keys() == fresh.keys()
+    known = {group: values for group, values in cached.items() if values[0]}
     assert known == {group: fresh[group] for group in known}
     return len(known)
 

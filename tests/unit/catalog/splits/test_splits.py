@@ -35,8 +35,8 @@ def residual_texts(condition: str, parts: list[Any]) -> list[str | None]:
     schema = pa.schema([("p", pa.int32()), ("v", pa.int64())])
     residuals = Residuals(bind(parse_sql(condition), schema), {"p": by_partition(parts, pa.int32())}, len(parts))
     numbers = residuals.numbers(pa.array(range(len(parts))).to_numpy(), pa.array([False] * len(parts)).to_numpy(False))
-    found = [residuals.expression(number) for number in numbers.tolist()]
-    return [None if one is None else one.to_sql() for one in found]
+    expressions = [residuals.expression(number) for number in numbers.tolist()]
+    return [None if one is None else one.to_sql() for one in expressions]
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def residual_texts(condition: str, parts: list[Any]) -> list[str | None]:
     ],
 )
 def test_partitions_answer_their_part_of_the_filter(condition: str, residuals: list[str | None]) -> None:
-    found = residual_texts(condition, [1, 2, None])
-    assert [text if text is None or "unknown" not in text else "unknown" for text in found] == residuals
+    texts = residual_texts(condition, [1, 2, None])
+    assert [text if text is None or "unknown" not in text else "unknown" for text in texts] == residuals
 
 
 def test_partitions_alike_share_a_residual() -> None:
@@ -84,11 +84,11 @@ def test_residuals_select_the_rows_that_the_filter_selects(golden: Callable[[str
     for value in {*rows[field].to_pylist()} - {None}:
         condition = ((col(field) == value) & col("_hoodie_record_key").is_not_null()) | (col(field) < value)
         wanted = rows.filter(matches(condition, rows))
-        found = []
+        tables = []
         for split in table.scan(condition).plan().splits:
             inside = rows.filter(pa.compute.equal(rows["_hoodie_file_name"], split.file_name))
-            found.append(inside if split.residual is None else inside.filter(matches(split.residual, inside)))
-        assert sorted(json_lines(pa.concat_tables([rows.slice(0, 0), *found]))) == sorted(json_lines(wanted))
+            tables.append(inside if split.residual is None else inside.filter(matches(split.residual, inside)))
+        assert sorted(json_lines(pa.concat_tables([rows.slice(0, 0), *tables]))) == sorted(json_lines(wanted))
 
 
 @pytest.fixture(scope="module")
@@ -151,10 +151,10 @@ def test_row_groups_that_cannot_match_are_left_out(large: Table) -> None:
         assert len(split.row_groups) == 1 < file.num_row_groups
         part = file.read_row_groups(split.row_groups)
         assert part.num_rows == split.record_count
-        found = part.num_rows if split.residual is None else matches(split.residual, part).true_count
-        assert found > 0
-        assert split.fully_matching == (found == part.num_rows) == (split.residual is None)
-        rows += found
+        matching = part.num_rows if split.residual is None else matches(split.residual, part).true_count
+        assert matching > 0
+        assert split.fully_matching == (matching == part.num_rows) == (split.residual is None)
+        rows += matching
     assert rows == 2500
     assert any(split.fully_matching for split in splits)
     assert len(large.scan("text = 'text 1'", options={SPLIT_SIZE: "1"}).plan().splits) == 0

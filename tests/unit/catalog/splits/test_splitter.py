@@ -58,8 +58,8 @@ def ranges(parts: list[FileSlice]) -> list[tuple[str | None, int, int]]:
 
 def keys(storage: Storage, splits: list[FileSlice]) -> list[int]:
     wire = [T.Split(f"file:{storage.uri}/{split.base}", split.start, split.length) for split in splits]
-    found: Any = read(wire, ["k"])["k"]
-    return sorted(found.to_pylist())
+    column: Any = read(wire, ["k"])["k"]
+    return sorted(column.to_pylist())
 
 
 @pytest.mark.slow

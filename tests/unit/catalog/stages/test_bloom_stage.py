@@ -24,9 +24,9 @@ def stage_of(plan: Plan) -> StageResult:
 class Filters:
     """Bloom filters of the keys that a golden table's files hold."""
 
-    def __init__(self, given: GoldenTable) -> None:
+    def __init__(self, golden_table: GoldenTable) -> None:
         self.keys: dict[str, list[str]] = {}
-        for row in given.rows:
+        for row in golden_table.rows:
             self.keys.setdefault(row["_hoodie_file_name"], []).append(row["_hoodie_record_key"])
         self.asked: list[str] = []
         self.text: Callable[[str, list[str]], tuple[str, bytes] | None] = self.simple
@@ -57,9 +57,9 @@ class Filters:
 
 @pytest.fixture
 def filters(golden: Callable[[str], GoldenTable], monkeypatch: pytest.MonkeyPatch) -> Filters:
-    found = Filters(golden(NAME))
-    monkeypatch.setattr(MetadataTable, "bloom_filters", lambda _, files: found.answer(files))
-    return found
+    stand_in = Filters(golden(NAME))
+    monkeypatch.setattr(MetadataTable, "bloom_filters", lambda _, files: stand_in.answer(files))
+    return stand_in
 
 
 @pytest.fixture

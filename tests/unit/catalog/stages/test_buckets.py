@@ -30,13 +30,13 @@ def stage_of(plan: Plan) -> StageResult:
     ],
 )
 def test_every_key_is_in_the_files_kept(golden: Callable[[str], GoldenTable], name: str) -> None:
-    given = golden(name)
-    table = given.open()
+    golden_table = golden(name)
+    table = golden_table.open()
     whole = table.scan().to_arrow()
     for key, file_name in zip(whole["id"].to_pylist(), whole["_hoodie_file_name"].to_pylist(), strict=True):
         from pushdown import col
 
-        plan = table.scan(col("id") == key, options=given.scan_options).plan()
+        plan = table.scan(col("id") == key, options=golden_table.scan_options).plan()
         assert stage_of(plan).pruned
         assert stage_of(plan).files_out < stage_of(plan).files_in or stage_of(plan).files_in == 0
         at = pc.index(plan.snapshot.files["file_name"], file_name).as_py()
@@ -58,16 +58,16 @@ def test_every_key_is_in_the_files_kept(golden: Callable[[str], GoldenTable], na
     ],
 )
 def test_only_bound_keys_prune(golden: Callable[[str], GoldenTable], condition: str, pruned: bool) -> None:
-    given = golden("v6_0150__bkt_np_types")
-    stage = bucket_stage(given.open(), condition, given.scan_options)
+    golden_table = golden("v6_0150__bkt_np_types")
+    stage = bucket_stage(golden_table.open(), condition, golden_table.scan_options)
     assert stage.pruned or not pruned
     if not pruned:
         assert stage.files_out == stage.files_in
 
 
 def test_a_key_that_contradicts_itself_keeps_nothing(golden: Callable[[str], GoldenTable]) -> None:
-    given = golden("v6_0150__bkt_np_types")
-    plan = given.open().scan("id = 'a' AND id = 'b'", options=given.scan_options).plan()
+    golden_table = golden("v6_0150__bkt_np_types")
+    plan = golden_table.open().scan("id = 'a' AND id = 'b'", options=golden_table.scan_options).plan()
     assert len(plan) == 0
 
 
@@ -99,8 +99,8 @@ def test_other_indexes_have_no_buckets(golden: Callable[[str], GoldenTable]) -> 
 
 def test_key_text_that_releases_write_differently_is_not_hashed(golden: Callable[[str], GoldenTable]) -> None:
     condition = "kl = 1 AND kd = DATE '2020-01-01' AND kt = TIMESTAMP '2020-01-01 00:00:00' AND kdec = 1 AND kb"
-    given = golden("v6_1200__bkt_keytypes")
-    stage = bucket_stage(given.open(), condition, given.scan_options)
+    golden_table = golden("v6_1200__bkt_keytypes")
+    stage = bucket_stage(golden_table.open(), condition, golden_table.scan_options)
     assert not stage.pruned
     assert "differ" in stage.reason
 

@@ -40,8 +40,8 @@ def kept(settings: dict[str, str], kind: pa.DataType, condition: str) -> list[in
         partition_index=np.arange(len(DAYS)),
         path_values=lambda: path_values(config, schema, DAYS),
     )
-    given = StageInput(snapshot, bind(parse_sql(condition), schema), np.arange(len(DAYS)), ScanOptions())
-    verdict = prune_by_partition(given)
+    stage_input = StageInput(snapshot, bind(parse_sql(condition), schema), np.arange(len(DAYS)), ScanOptions())
+    verdict = prune_by_partition(stage_input)
     return np.flatnonzero(verdict.keep).tolist() if isinstance(verdict, Candidates) else None
 
 

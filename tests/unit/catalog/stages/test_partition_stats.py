@@ -31,13 +31,13 @@ def gathered(kind: pa.DataType, *rows: tuple[Any, Any, int | None, int | None]) 
     """Bounds and counts of one group of files, beside another that must not matter."""
     other = (rows[0][0], rows[0][1], None, None)
     groups = np.array([1] * len(rows) + [0, 2], np.int64)
-    found = aggregate_statistics(files(kind, *rows, other, other), kind, groups, 3)
-    assert isinstance(found, ColumnStatistics)
-    return tuple(column[1].as_py() for column in (found.lower, found.upper, found.null_count, found.row_count))
+    joined = aggregate_statistics(files(kind, *rows, other, other), kind, groups, 3)
+    assert isinstance(joined, ColumnStatistics)
+    return tuple(column[1].as_py() for column in (joined.lower, joined.upper, joined.null_count, joined.row_count))
 
 
 @pytest.mark.parametrize(
-    ("kind", "rows", "told"),
+    ("kind", "rows", "expected"),
     [
         (INT, [(3, 5, 0, 9), (1, 4, 0, 9)], (1, 5, 0, None)),
         (INT, [(3, 5, 0, 9), (1, 4, 2, 9)], (1, 5, None, None)),
@@ -57,10 +57,14 @@ def gathered(kind: pa.DataType, *rows: tuple[Any, Any, int | None, int | None]) 
         (pa.bool_(), [(True, True, 0, 9), (False, False, 0, 9)], (False, True, 0, None)),
     ],
 )
-def test_what_one_file_lacks_its_partition_lacks(kind: pa.DataType, rows: list[Any], told: tuple[Any, ...]) -> None:
-    found = gathered(kind, *rows)
-    assert found[2:] == told[2:]
-    assert found[:2] == pytest.approx(told[:2]) if kind == FLOAT and told[0] is not None else found[:2] == told[:2]
+def test_what_one_file_lacks_its_partition_lacks(kind: pa.DataType, rows: list[Any], expected: tuple[Any, ...]) -> None:
+    joined = gathered(kind, *rows)
+    assert joined[2:] == expected[2:]
+    assert (
+        joined[:2] == pytest.approx(expected[:2])
+        if kind == FLOAT and expected[0] is not None
+        else joined[:2] == expected[:2]
+    )
 
 
 def test_types_without_an_order() -> None:
@@ -90,8 +94,8 @@ def test_partitions_that_are_dropped_have_no_file_that_is_kept() -> None:
         ]
         statistics = files(kind, *rows)
         groups = np.array([rng.randrange(3) for _ in rows], np.int64)
-        found = aggregate_statistics(statistics, kind, groups, 3)
-        if isinstance(found, CannotPrune):
+        joined = aggregate_statistics(statistics, kind, groups, 3)
+        if isinstance(joined, CannotPrune):
             continue
         value = rng.choice([v for v in choices[kind] if v is not None])
         column = col("c")
@@ -100,7 +104,7 @@ def test_partitions_that_are_dropped_have_no_file_that_is_kept() -> None:
         )
         bound = bind(rng.choice([condition, ~condition]), pa.schema([("c", kind)]))
         of_files = evaluate(bound, {"c": statistics}, len(rows))
-        of_groups = evaluate(bound, {"c": found}, 3)
+        of_groups = evaluate(bound, {"c": joined}, 3)
         assert not (of_files.can_true & ~of_groups.can_true[groups]).any()
         assert not (of_groups.only_true[groups] & of_files.can_false).any()
         assert not (of_groups.only_true[groups] & of_files.can_null).any()
@@ -116,7 +120,7 @@ def test_few_files_are_looked_at_one_by_one(golden: Callable[[str], GoldenTable]
 def test_plans_are_the_same_with_partitions_first(
     golden: Callable[[str], GoldenTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = golden("v6_0150__bkt_hive")
+    golden_table = golden("v6_0150__bkt_hive")
     conditions = [
         "i > 5",
         "i IS NULL",
@@ -124,10 +128,10 @@ def test_plans_are_the_same_with_partitions_first(
         "NOT (i > 3 AND part = 'zz')",
         "_hoodie_commit_time > ''",
     ]
-    before = [given.open().scan(condition).plan() for condition in conditions]
+    before = [golden_table.open().scan(condition).plan() for condition in conditions]
     monkeypatch.setattr(partition, "LEAST_FILES", 0)
     monkeypatch.setattr(partition, "FILES_A_PARTITION", 0)
-    table = Table.open(given.path)
+    table = Table.open(golden_table.path)
     for condition, expected in zip(conditions, before, strict=True):
         table.scan(condition).plan()
         plan = table.scan(condition).plan()
@@ -140,8 +144,8 @@ def test_a_first_plan_gathers_nothing(golden: Callable[[str], GoldenTable], monk
     monkeypatch.setattr(partition, "LEAST_FILES", 0)
     monkeypatch.setattr(partition, "FILES_A_PARTITION", 0)
     table = golden("v6_0150__bkt_hive").open()
-    said = []
+    pruned = []
     for _ in range(3):
         plan = table.scan("i > 5").plan()
-        said.append(next(stage for stage in plan.stages if stage.name == "partition statistics").pruned)
-    assert said == [False, True, True]
+        pruned.append(next(stage for stage in plan.stages if stage.name == "partition statistics").pruned)
+    assert pruned == [False, True, True]

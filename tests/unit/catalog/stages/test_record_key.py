@@ -26,9 +26,9 @@ def stage_of(plan: Plan) -> StageResult:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", INDEXED)
 def test_every_key_is_in_the_file_groups_kept(golden: Callable[[str], GoldenTable], name: str) -> None:
-    given = golden(name)
-    table = given.open()
-    for row in given.rows:
+    golden_table = golden(name)
+    table = golden_table.open()
+    for row in golden_table.rows:
         plan = table.scan(col("id") == row["id"]).plan()
         assert stage_of(plan).pruned
         assert stage_of(plan).files_out == 1
@@ -58,18 +58,18 @@ def test_keys_that_no_record_has_leave_nothing(golden: Callable[[str], GoldenTab
     ],
 )
 def test_only_bound_keys_are_looked_up(golden: Callable[[str], GoldenTable], condition: str, *, pruned: bool) -> None:
-    given = golden(INDEXED[0])
-    keys = [f"'{row['id']}'" for row in given.rows[:2]]
-    table = given.open()
+    golden_table = golden(INDEXED[0])
+    keys = [f"'{row['id']}'" for row in golden_table.rows[:2]]
+    table = golden_table.open()
     plan = table.scan(condition.format(*keys)).plan()
     assert stage_of(plan).pruned is pruned
 
 
 def test_the_past_is_not_asked_for(golden: Callable[[str], GoldenTable]) -> None:
-    given = golden(INDEXED[0])
-    table = given.open()
+    golden_table = golden(INDEXED[0])
+    table = golden_table.open()
     instant = table.scan().plan().snapshot.instant
-    stage = stage_of(table.scan(col("id") == given.rows[0]["id"], as_of=instant).plan())
+    stage = stage_of(table.scan(col("id") == golden_table.rows[0]["id"], as_of=instant).plan())
     assert not stage.pruned
     assert "newest" in stage.reason
 
@@ -88,11 +88,11 @@ def test_nothing_is_read_for_filters_without_keys(
 def test_an_index_that_is_out_of_step_is_not_believed(
     golden: Callable[[str], GoldenTable], monkeypatch: pytest.MonkeyPatch, group: str | None
 ) -> None:
-    given = golden(INDEXED[0])
-    key = given.rows[0]["id"]
-    told = None if group is None else pa.table({"key": [key], "partition": ["part=x"], "file_id": [group]})
-    monkeypatch.setattr(MetadataTable, "record_locations", lambda *_: told)
-    stage = stage_of(given.open().scan(col("id") == key).plan())
+    golden_table = golden(INDEXED[0])
+    key = golden_table.rows[0]["id"]
+    locations = None if group is None else pa.table({"key": [key], "partition": ["part=x"], "file_id": [group]})
+    monkeypatch.setattr(MetadataTable, "record_locations", lambda *_: locations)
+    stage = stage_of(golden_table.open().scan(col("id") == key).plan())
     assert not stage.pruned
     assert stage.files_out == stage.files_in
 
@@ -100,12 +100,12 @@ def test_an_index_that_is_out_of_step_is_not_believed(
 def test_file_ids_that_two_partitions_share(
     golden: Callable[[str], GoldenTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = golden(INDEXED[0])
-    table = given.open()
+    golden_table = golden(INDEXED[0])
+    table = golden_table.open()
     snapshot = table.scan().plan().snapshot
     group = snapshot.files["file_id"][0].as_py()
-    told = pa.table({"key": ["k"], "partition": ["part=of another"], "file_id": [group]})
-    monkeypatch.setattr(MetadataTable, "record_locations", lambda *_: told)
+    locations = pa.table({"key": ["k"], "partition": ["part=of another"], "file_id": [group]})
+    monkeypatch.setattr(MetadataTable, "record_locations", lambda *_: locations)
     assert len(table.scan("id = 'k'").plan()) == 0
 
 
@@ -139,11 +139,11 @@ def unpartitioned(path: str) -> str:
 def test_as_many_rows_as_keys_prove_that_none_repeats(
     golden: Callable[[str], GoldenTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = golden(INDEXED[0])
-    keys = given.open().scan().plan().snapshot.metadata_table.count_record_keys(1_000)
-    assert keys == len({row["_hoodie_record_key"] for row in given.rows}) == len(given.rows)
+    golden_table = golden(INDEXED[0])
+    keys = golden_table.open().scan().plan().snapshot.metadata_table.count_record_keys(1_000)
+    assert keys == len({row["_hoodie_record_key"] for row in golden_table.rows}) == len(golden_table.rows)
     monkeypatch.setattr(MetadataTable, "count_record_keys", lambda *_: keys - 1)
-    stage = stage_of(given.open().scan("id = 'a'").plan())
+    stage = stage_of(golden_table.open().scan("id = 'a'").plan())
     assert not stage.pruned
     assert f"{keys} rows and the record index {keys - 1} keys" in stage.reason
 

@@ -51,10 +51,10 @@ def test_other_columns_are_pruned_as_before(folder: str, version: str) -> None:
 def test_row_groups_by_the_tables_own_property(folder: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     table = Table.open(f"{unpacked('row_groups.tar.xz', tmp_path_factory)}/v6")
     update_table_config(table.client.storage, {BLOCK_SIZE: "4096"})
-    told = Table.open(table.client.storage.full_uri(""))
-    assert all(len(told.scan(where).plan()) == 1 for where in LOST)
+    reopened = Table.open(table.client.storage.full_uri(""))
+    assert all(len(reopened.scan(where).plan()) == 1 for where in LOST)
     whole = {BLOCK_SIZE: str(DEFAULT_BLOCK_SIZE)}
-    assert not any(len(told.scan(where, options=whole).plan()) for where in LOST)
+    assert not any(len(reopened.scan(where, options=whole).plan()) for where in LOST)
 
 
 def test_scans_with_another_size_share_a_snapshot(folder: str) -> None:
@@ -74,10 +74,10 @@ def entries(kind: pa.DataType, *rows: tuple[object, ...]) -> pa.Table:
 
 def left(kind: pa.DataType, *rows: tuple[object, ...], size: int = 10**9) -> list[int]:
     """Which statistics of files of that size are trusted."""
-    given = entries(kind, *rows)
-    files = pa.table({"file_name": [*given["file_name"].to_pylist(), None], "size": [size] * len(rows) + [0]})
+    statistics = entries(kind, *rows)
+    files = pa.table({"file_name": [*statistics["file_name"].to_pylist(), None], "size": [size] * len(rows) + [0]})
     limit = RowGroupSize.of(pa.schema([("a", kind)]), DEFAULT_BLOCK_SIZE)
-    kept = without_merged_ranges(given, kind, files, limit)
+    kept = without_merged_ranges(statistics, kind, files, limit)
     return [int(name[1:]) for name in kept["file_name"].to_pylist()]
 
 
@@ -101,10 +101,10 @@ def test_other_types_have_no_such_statistics() -> None:
 
 
 def test_statistics_of_log_files_are_of_no_row_groups() -> None:
-    given = entries(pa.float64(), (-1.0, 1.0, 0, 10))
+    statistics = entries(pa.float64(), (-1.0, 1.0, 0, 10))
     files = pa.table({"file_name": ["other"], "size": [10**9]})
     limit = RowGroupSize.of(pa.schema([("a", pa.float64())]), DEFAULT_BLOCK_SIZE)
-    assert without_merged_ranges(given, pa.float64(), files, limit).num_rows == 1
+    assert without_merged_ranges(statistics, pa.float64(), files, limit).num_rows == 1
 
 
 def several(schema: pa.Schema, size: int, rows: int) -> bool:

@@ -42,8 +42,8 @@ def secret() -> Secret:
 )
 def test_a_client_with_the_secret_may_and_trino_does_not_see_it(lines: list[str], left: list[str]) -> None:
     with recording(answer(result())) as trino, gateway(trino.port, Upper(), secret=secret()) as hosted:
-        given = [f"X-Trino-Extra-Credential: {line}" for line in lines]
-        assert b" 200 " in exchange(hosted.port, post("select 1", *given))
+        headers = [f"X-Trino-Extra-Credential: {line}" for line in lines]
+        assert b" 200 " in exchange(hosted.port, post("select 1", *headers))
     assert trino.requests[0].all("x-trino-extra-credential") == left
     assert not any(b"secret" in value for _, value in trino.requests[0].headers)
 
@@ -63,8 +63,8 @@ def test_a_client_with_the_secret_may_and_trino_does_not_see_it(lines: list[str]
 def test_a_client_without_the_secret_is_refused(lines: list[str], says: str) -> None:
     rewriter = Upper()
     with recording(answer(result())) as trino, gateway(trino.port, rewriter, secret=secret()) as hosted:
-        given = [f"X-Trino-Extra-Credential: {line}" for line in lines]
-        raw = exchange(hosted.port, post("select 1", *given))
+        headers = [f"X-Trino-Extra-Credential: {line}" for line in lines]
+        raw = exchange(hosted.port, post("select 1", *headers))
     assert raw.startswith(b"HTTP/1.1 401 ")
     message = json.loads(raw.partition(b"\r\n\r\n")[2])["error"]["message"]
     assert says in message

@@ -98,15 +98,15 @@ def breaking(start: bytes, *, reset: bool):
 
 def ending(port: int, request: bytes) -> tuple[bytes, bool]:
     """What a client gets, and whether it was reset."""
-    found = b""
+    received = b""
     with connected(port) as connection:
         connection.sendall(request)
         try:
             while chunk := connection.recv(65_536):
-                found += chunk
+                received += chunk
         except ConnectionResetError:
-            return found, True
-    return found, False
+            return received, True
+    return received, False
 
 
 @pytest.mark.parametrize("request_bytes", [PLAIN, LATIN])
@@ -114,9 +114,9 @@ def ending(port: int, request: bytes) -> tuple[bytes, bool]:
 @pytest.mark.parametrize("reset", [True, False])
 def test_an_answer_that_breaks_off_breaks_off_for_the_client(start: bytes, reset: bool, request_bytes: bytes) -> None:
     with recording(lambda _: breaking(start, reset=reset)) as trino, gateway(trino.port) as hosted:
-        found, was_reset = ending(hosted.port, request_bytes)
+        received, was_reset = ending(hosted.port, request_bytes)
     assert was_reset
-    assert not found.endswith(b"0\r\n\r\n")
+    assert not received.endswith(b"0\r\n\r\n")
 
 
 @pytest.mark.parametrize("request_bytes", [PLAIN, LATIN])
@@ -126,9 +126,9 @@ def test_an_answer_that_stops_in_the_middle_breaks_off_for_the_client(request_by
         time.sleep(30)
 
     with recording(lambda _: stop) as trino, gateway(trino.port, answer_timeout=0.3) as hosted:
-        found, was_reset = ending(hosted.port, request_bytes)
+        received, was_reset = ending(hosted.port, request_bytes)
     assert was_reset
-    assert not found.endswith(b"0\r\n\r\n")
+    assert not received.endswith(b"0\r\n\r\n")
 
 
 @pytest.mark.parametrize(("reply", "status", "seconds"), [(hang, b"504", 0.3), (None, b"502", 20.0)])
@@ -303,9 +303,9 @@ def test_a_query_is_over_for_a_client_that_leaves_before_the_end_of_its_last_ans
         assert hosted.proxy.busy()
         with connected(hosted.port) as connection:
             connection.sendall(get("/v1/statement/executing/20261121_000000_00001_aaaaa/y/1"))
-            found = b""
-            while last not in found:
-                found += connection.recv(65_536)
+            received = b""
+            while last not in received:
+                received += connection.recv(65_536)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         time.sleep(0.2)  # until the gateway has seen that the client has disconnected
         left.set()

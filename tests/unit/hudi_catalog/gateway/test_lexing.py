@@ -95,9 +95,9 @@ def test_what_sqlglot_cuts_otherwise_is_noticed(sql: str) -> None:
 def test_chains_are_dotted_names() -> None:
     lexemes = lexemes_of('select a.b . "C", s.t.*, x, f(y) from "k".l /* m */ . n where 1.5 = z')
     assert lexemes is not None
-    found = [tuple(part.name or part.text for part in chain) for chain in dotted_names(lexemes)]
-    assert [chain for chain in found if len(chain) > 1] == [("a", "b", "c"), ("s", "t", "*"), ("k", "l", "n")]
-    assert ("x",) in found
+    chains = [tuple(part.name or part.text for part in chain) for chain in dotted_names(lexemes)]
+    assert [chain for chain in chains if len(chain) > 1] == [("a", "b", "c"), ("s", "t", "*"), ("k", "l", "n")]
+    assert ("x",) in chains
 
 
 def test_kinds_are_told_by_the_first_letter() -> None:

@@ -196,18 +196,18 @@ def test_header_bytes_that_are_no_utf_8_pass() -> None:
 def test_header_bytes_of_an_answer_that_are_no_utf_8_pass(caplog: pytest.LogCaptureFixture, reply: str) -> None:
     raw = reply.encode("latin-1")
     with recording(raw) as trino, gateway(trino.port) as hosted:
-        found = exchange(hosted.port, get("/v1/statement/executing/q/slug/1"))
-        assert b" 200 " in exchange(hosted.port, get("/x")) or b" 204 " in found
+        response = exchange(hosted.port, get("/v1/statement/executing/q/slug/1"))
+        assert b" 200 " in exchange(hosted.port, get("/x")) or b" 204 " in response
     head, _, body = raw.partition(b"\r\n\r\n")
-    assert found == head + b"\r\nConnection: close\r\n\r\n" + body
+    assert response == head + b"\r\nConnection: close\r\n\r\n" + body
     assert not [record for record in caplog.records if record.levelno >= 30]
 
 
 def test_a_chunked_answer_with_odd_header_bytes_passes() -> None:
     raw = b"HTTP/1.1 200 OK\r\nX-A: \xeb\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nrows\r\n0\r\n\r\n"
     with recording(raw) as trino, gateway(trino.port) as hosted:
-        found = exchange(hosted.port, get("/x"))
-    assert found == b"HTTP/1.1 200 OK\r\nX-A: \xeb\r\nConnection: close\r\n\r\nrows"
+        response = exchange(hosted.port, get("/x"))
+    assert response == b"HTTP/1.1 200 OK\r\nX-A: \xeb\r\nConnection: close\r\n\r\nrows"
 
 
 NAMES = st.from_regex(r"[A-Za-z][A-Za-z0-9-]{0,20}", fullmatch=True).map(lambda name: f"X-{name}")
@@ -229,11 +229,11 @@ def test_any_header_and_body_passes_both_ways(lines: list[tuple[str, str]], body
     sent = b"POST /v1/a HTTP/1.1\r\nHost: h\r\n" + head + b"Content-Length: %d\r\n" % len(body) + ending
     with connected(hosted.port) as connection:
         connection.sendall(sent + b"\r\n" + body)
-        found = b""
-        while not found.endswith(b"\r\n\r\n" + body) or len(found) < len(body) + len(head):
-            found += connection.recv(65_536)
+        received = b""
+        while not received.endswith(b"\r\n\r\n" + body) or len(received) < len(body) + len(head):
+            received += connection.recv(65_536)
     expected = b"HTTP/1.1 200 OK\r\n" + head + b"Content-Length: %d\r\n" % len(body)
-    assert found.removesuffix(b"\r\n" + body).removesuffix(b"Connection: close\r\n") == expected
+    assert received.removesuffix(b"\r\n" + body).removesuffix(b"Connection: close\r\n") == expected
     (request,) = trino.requests
     assert request.body == body
     assert request.headers == [

@@ -52,9 +52,9 @@ class Place:
 
     def kept(self, sql: str, **more: Any) -> list[set[str]]:
         """The partitions whose files a rewritten statement lists, place by place."""
-        found = self.rewrite(sql, **more)
-        assert found.changed, f"{found.reason}: {found.detail}"
-        lists = re.findall(r'"\$path" IN \(([^)]*)\)|WHERE (false)\)', found.sql)
+        rewritten = self.rewrite(sql, **more)
+        assert rewritten.changed, f"{rewritten.reason}: {rewritten.detail}"
+        lists = re.findall(r'"\$path" IN \(([^)]*)\)|WHERE (false)\)', rewritten.sql)
         return [set(re.findall(r"/trips/(d \d%)/", listed)) for listed, _ in lists]
 
 
@@ -87,17 +87,17 @@ def test_the_table_is_replaced_and_nothing_else(place: Place) -> None:
         "/* note */ select  K as \"Trips\",'trips' FROM ",
         "\n\tWHERE Day='d 1%'  -- trips\r\n ORDER BY 1 LIMIT 3",
     )
-    found = place.rewrite(f"{before}Trips{after}")
+    rewritten = place.rewrite(f"{before}Trips{after}")
     assert re.fullmatch(
         re.escape(before)
         + rf"""\(SELECT \* FROM {PIN} WHERE "\$path" IN \('file:///[^']*/trips/d 1%/[^']*\.parquet'\)\) AS Trips"""
         + re.escape(after),
-        found.sql,
+        rewritten.sql,
     )
-    assert found.reason is Reason.REWRITTEN
-    assert (found.tables[0].name, found.tables[0].files, found.tables[0].files_total) == ("db.trips", 1, 4)
-    assert found.tables[0].instant is not None
-    assert found.tables[0].instant in found.sql
+    assert rewritten.reason is Reason.REWRITTEN
+    assert (rewritten.tables[0].name, rewritten.tables[0].files, rewritten.tables[0].files_total) == ("db.trips", 1, 4)
+    assert rewritten.tables[0].instant is not None
+    assert rewritten.tables[0].instant in rewritten.sql
 
 
 @pytest.mark.parametrize(
@@ -122,36 +122,36 @@ def test_names_as_trino_folds_them(place: Place, name: str) -> None:
     ],
 )
 def test_other_tables(place: Place, session: SessionNames, name: str) -> None:
-    found = place.rewrite(f"select * from {name} where day = 'd 0%'", session)
-    assert found.reason is Reason.NO_TABLE
-    assert not found.changed
+    rewritten = place.rewrite(f"select * from {name} where day = 'd 0%'", session)
+    assert rewritten.reason is Reason.NO_TABLE
+    assert not rewritten.changed
 
 
 def test_each_place_has_its_own_files(place: Place) -> None:
     sql = "select * from trips a join trips b on a.k = b.k where a.day = 'd 1%' and b.day in ('d 1%', 'd 2%')"
     assert place.kept(sql) == [{"d 1%"}, {"d 1%", "d 2%"}]
-    found = place.rewrite("select * from trips where day = 'd 1%' union all select * from trips")
-    names = re.findall(PIN, found.sql)
+    rewritten = place.rewrite("select * from trips where day = 'd 1%' union all select * from trips")
+    names = re.findall(PIN, rewritten.sql)
     assert len(names) == 2
     assert len(set(names)) == 1, "both places see one snapshot"
-    assert found.sql.endswith(f"select * from {names[0]} AS trips")
+    assert rewritten.sql.endswith(f"select * from {names[0]} AS trips")
 
 
 def test_a_table_that_no_place_narrows_stays(place: Place) -> None:
-    found = place.rewrite("select * from trips t join other o on t.k = o.k where o.day = 'd 1%'")
-    assert re.search(r"from trips t join \(SELECT", found.sql)
+    rewritten = place.rewrite("select * from trips t join other o on t.k = o.k where o.day = 'd 1%'")
+    assert re.search(r"from trips t join \(SELECT", rewritten.sql)
 
 
 def test_one_place_that_cannot_be_replaced_keeps_all(place: Place) -> None:
     for other in ("db.trips where db.trips.k = 3", "db.trips where 'x' = (select max(hive.db.trips.day))"):
-        found = place.rewrite(f"select k from trips where day = 'd 1%' union select k from hive.{other}")
-        assert (found.changed, found.reason) == (False, Reason.NOT_ATTRIBUTED)
+        rewritten = place.rewrite(f"select k from trips where day = 'd 1%' union select k from hive.{other}")
+        assert (rewritten.changed, rewritten.reason) == (False, Reason.NOT_ATTRIBUTED)
 
 
 def test_nothing_matches(place: Place) -> None:
-    found = place.rewrite("select * from trips where day = 'nowhere'")
-    assert re.search(rf"from \(SELECT \* FROM {PIN} WHERE false\) AS trips where", found.sql)
-    assert found.tables[0].files == 0
+    rewritten = place.rewrite("select * from trips where day = 'nowhere'")
+    assert re.search(rf"from \(SELECT \* FROM {PIN} WHERE false\) AS trips where", rewritten.sql)
+    assert rewritten.tables[0].files == 0
 
 
 @pytest.mark.parametrize(
@@ -178,8 +178,8 @@ def test_nothing_matches(place: Place) -> None:
     ],
 )
 def test_left_alone(place: Place, sql: str, reason: Reason) -> None:
-    found = place.rewrite(sql)
-    assert (found.reason, found.changed, found.sql) == (reason, False, sql), found.detail
+    rewritten = place.rewrite(sql)
+    assert (rewritten.reason, rewritten.changed, rewritten.sql) == (reason, False, sql), rewritten.detail
 
 
 def test_a_cte_of_the_same_name_hides_the_table(place: Place) -> None:
@@ -194,9 +194,9 @@ def test_a_session_that_reads_columns_by_place(place: Place) -> None:
 
 def test_parameters(place: Place) -> None:
     sql = "select * from trips where day = ? and k > ?"
-    found = place.rewrite(sql, parameters=["'d 3%'", "-5"])
-    assert "/d 3%/" in found.sql
-    assert found.sql.endswith("AS trips where day = ? and k > ?")
+    rewritten = place.rewrite(sql, parameters=["'d 3%'", "-5"])
+    assert "/d 3%/" in rewritten.sql
+    assert rewritten.sql.endswith("AS trips where day = ? and k > ?")
     assert place.rewrite(sql).reason is Reason.KEEPS_MOST
     assert place.rewrite(sql, parameters=["'d 3%'"]).reason is Reason.NOT_PARSED
     assert place.rewrite(sql, parameters=["'d 3%", "1"]).reason is Reason.KEEPS_MOST
@@ -256,8 +256,8 @@ def test_limits(place: Place) -> None:
 
 
 def test_the_pinned_list_holds_the_kept_files(place: Place) -> None:
-    found = place.rewrite("select * from trips where day <> 'd 1%'", options={PATHS: "2"})
-    name = re.search(r'"(trips__[^"]*)"', found.sql)
+    rewritten = place.rewrite("select * from trips where day <> 'd 1%'", options={PATHS: "2"})
+    name = re.search(r'"(trips__[^"]*)"', rewritten.sql)
     assert name is not None
     entry = place.metastore.table("db__snapshots", name[1])
     assert entry is not None
@@ -291,8 +291,8 @@ def test_failures_are_logged_and_fail_nothing(place: Place, monkeypatch: pytest.
 
     monkeypatch.setattr(place.tables, "newest", fail)
     sql = "select * from trips where day = 'd 1%'"
-    found = place.rewrite(sql)
-    assert (found.sql, found.reason) == (sql, Reason.FAILED)
+    rewritten = place.rewrite(sql)
+    assert (rewritten.sql, rewritten.reason) == (sql, Reason.FAILED)
     record = place.log.recent()[0]
     assert record["outcome"] == "unchanged"
     assert "the disk is gone" in record["detail"]
@@ -325,9 +325,9 @@ def test_a_statement_inside_a_string_has_less_room(place: Place) -> None:
     long = place.rewrite(sql)
     assert "$path" in long.sql
     for limit in range(len(sql), len(long.sql) + 60, 7):
-        found = place.rewrite(sql, length_limit=limit)
-        assert len(found.sql) <= limit
-        assert found.changed == (found.reason is Reason.REWRITTEN)
+        rewritten = place.rewrite(sql, length_limit=limit)
+        assert len(rewritten.sql) <= limit
+        assert rewritten.changed == (rewritten.reason is Reason.REWRITTEN)
 
 
 def test_tables_whose_access_rules_do_not_hold_for_snapshots_are_left_alone(place: Place, tmp_path: Path) -> None:
@@ -341,8 +341,8 @@ def test_tables_whose_access_rules_do_not_hold_for_snapshots_are_left_alone(plac
         file.write_text(json.dumps({"tables": [*rules]}))
         return place.rewrite(sql, options={RULES: str(file)})
 
-    found = ruled(rule, everybody)
-    assert (found.changed, found.reason, found.detail) == (False, Reason.ACCESS_RULES, "db.trips")
+    rewritten = ruled(rule, everybody)
+    assert (rewritten.changed, rewritten.reason, rewritten.detail) == (False, Reason.ACCESS_RULES, "db.trips")
     assert [table.name for table in ruled(rule, everybody, sql=both).tables] == ["db.other"]
     assert ruled({**rule, "schema": "db(__snapshots)?", "table": "trips(__.*)?"}, everybody).changed
     # one snapshot of it alone
@@ -377,18 +377,18 @@ def test_the_log_tells_what_was_planned(place: Place) -> None:
 
 def test_threads_share_a_rewriter(place: Place) -> None:
     rewriter = Rewriter(place.tables, log=place.log)
-    found: list[Rewritten] = []
+    results: list[Rewritten] = []
 
     def ask(number: int) -> None:
-        found.extend(rewriter.rewrite(f"select * from trips where day = 'd {number % 4}%'", HERE) for _ in range(5))
+        results.extend(rewriter.rewrite(f"select * from trips where day = 'd {number % 4}%'", HERE) for _ in range(5))
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 40
-    assert all(one.changed for one in found)
+    assert len(results) == 40
+    assert all(one.changed for one in results)
 
 
 def test_options() -> None:

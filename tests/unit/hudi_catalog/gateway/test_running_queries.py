@@ -30,10 +30,10 @@ def queries() -> tuple[RunningQueries, Clock]:
 
 
 def started() -> tuple[RunningQueries, Clock]:
-    found, clock = queries()
-    assert found.saw_response("POST", "/v1/statement", 200, result(ID, NEXT), "") == ID
-    assert found.busy
-    return found, clock
+    running, clock = queries()
+    assert running.saw_response("POST", "/v1/statement", 200, result(ID, NEXT), "") == ID
+    assert running.busy
+    return running, clock
 
 
 def test_a_query_ends_with_an_answer_that_has_no_next_uri() -> None:
@@ -170,9 +170,9 @@ def test_a_stop_lets_an_open_request_end() -> None:
         go.wait(10)
         connection.sendall(answer(b"rows"))
 
-    found: list[bytes] = []
+    responses: list[bytes] = []
     with recording(lambda _: slowly) as trino, gateway(trino.port) as hosted:
-        client = threading.Thread(target=lambda: found.append(exchange(hosted.port, get("/x"))))
+        client = threading.Thread(target=lambda: responses.append(exchange(hosted.port, get("/x"))))
         client.start()
         while not trino.requests:
             time.sleep(0.01)
@@ -181,4 +181,4 @@ def test_a_stop_lets_an_open_request_end() -> None:
         go.set()
         stopping.result(10)
         client.join(5)
-    assert found[0].endswith(b"rows")
+    assert responses[0].endswith(b"rows")

@@ -214,16 +214,16 @@ def test_what_execute_runs_is_rewritten_in_its_header(execute: str, parameters: 
 )
 def test_an_execute_in_doubt_passes_unchanged(execute: str, lines: list[str]) -> None:
     rewriter = Upper(work=upper_selects)
-    given = [f"X-Trino-Prepared-Statement: {line}" for line in lines]
-    request = sent(execute, *given, rewriter=rewriter)
+    headers = [f"X-Trino-Prepared-Statement: {line}" for line in lines]
+    request = sent(execute, *headers, rewriter=rewriter)
     assert request.body == execute.encode()
     assert request.all("x-trino-prepared-statement") == lines
 
 
 def test_several_lines_of_prepared_statements_keep_their_places() -> None:
     lines = ["a=select+1", "b=select+2,p=select+3", "c=select+4"]
-    given = [f"X-Trino-Prepared-Statement: {line}" for line in lines]
-    request = sent("EXECUTE p", *given, rewriter=Upper(work=upper_selects))
+    headers = [f"X-Trino-Prepared-Statement: {line}" for line in lines]
+    request = sent("EXECUTE p", *headers, rewriter=Upper(work=upper_selects))
     assert request.all("x-trino-prepared-statement") == ["a=select+1", "b=select+2,p=SELECT%203", "c=select+4"]
 
 

@@ -45,9 +45,9 @@ def read(condition: str) -> HudiExpression:
 
 
 def is_understood(condition: str) -> bool:
-    found = read(condition)
-    parts: Sequence[HudiExpression] = list(leaves(found))
-    return any(not isinstance(leaf, Unknown) for leaf in parts) and repr(found) != "TRUE"
+    expression = read(condition)
+    parts: Sequence[HudiExpression] = list(leaves(expression))
+    return any(not isinstance(leaf, Unknown) for leaf in parts) and repr(expression) != "TRUE"
 
 
 @pytest.mark.parametrize(
@@ -153,6 +153,6 @@ def test_current_times_are_sure_to_two_days(condition: str, day: str) -> None:
     middle = dt.date.fromisoformat(day)
     days = [middle + dt.timedelta(shift) for shift in (-3, -2, 2, 3)]
     exact = pa.array(days, pa.date32())
-    found = evaluate(read(condition), {"day": ColumnStatistics(exact, exact, ZEROS, ONES)}, 4)
-    assert found.can_true.tolist() == [False, True, True, True]
-    assert found.can_false.tolist() == [True, True, True, False]
+    outcomes = evaluate(read(condition), {"day": ColumnStatistics(exact, exact, ZEROS, ONES)}, 4)
+    assert outcomes.can_true.tolist() == [False, True, True, True]
+    assert outcomes.can_false.tolist() == [True, True, True, False]

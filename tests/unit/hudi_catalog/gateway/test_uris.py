@@ -60,7 +60,7 @@ def test_segments_are_moved_and_nothing_else_of_them(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "found"),
+    ("uri", "moved"),
     [
         (f"{THEIRS}/v1/x", f"{OWN}/v1/x"),
         (THEIRS, OWN),
@@ -71,8 +71,8 @@ def test_segments_are_moved_and_nothing_else_of_them(value: object) -> None:
         ("", ""),
     ],
 )
-def test_only_the_whole_beginning_is_moved(uri: str, found: str) -> None:
-    assert rebased(uri, OWN, THEIRS) == found
+def test_only_the_whole_beginning_is_moved(uri: str, moved: str) -> None:
+    assert rebased(uri, OWN, THEIRS) == moved
 
 
 @given(st.binary(max_size=200) | st.integers(0, 400).map(lambda size: body([[1]])[:size]))
@@ -119,23 +119,23 @@ def test_answers_of_any_size_are_led_back(size: int, chunked: bool) -> None:
 
     with recording(reply) as trino, gateway(trino.port, uris="rewrite") as hosted:
         raw = exchange(hosted.port, get("/v1/statement/executing/q/s/1", "Connection: close"))
-    head, _, found = raw.partition(b"\r\n\r\n")
+    head, _, received = raw.partition(b"\r\n\r\n")
     if b"chunked" in head:
-        assert found.endswith(b"\r\n0\r\n\r\n")
-        found = unchunked(found)
-    assert json.loads(found)["nextUri"] == "http://gate:1/v1/statement/executing/q1/s/1"
-    assert json.loads(found)["data"] == json.loads(text)["data"]
+        assert received.endswith(b"\r\n0\r\n\r\n")
+        received = unchunked(received)
+    assert json.loads(received)["nextUri"] == "http://gate:1/v1/statement/executing/q1/s/1"
+    assert json.loads(received)["data"] == json.loads(text)["data"]
     (request,) = trino.requests
     assert request.one("host") == f"127.0.0.1:{trino.port}"
 
 
 def unchunked(text: bytes) -> bytes:
-    found = b""
+    joined = b""
     while text:
         size, _, text = text.partition(b"\r\n")
-        found += text[: int(size, 16)]
+        joined += text[: int(size, 16)]
         text = text[int(size, 16) + 2 :]
-    return found
+    return joined
 
 
 def test_an_answer_that_needs_no_change_is_asked_for_as_the_client_did() -> None:

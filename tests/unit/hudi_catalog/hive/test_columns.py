@@ -36,7 +36,7 @@ def test_what_the_sync_writes_is_right() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "column", "right"),
+    ("hive_type", "column", "right"),
     [
         ("int", "i", True),
         ("bigint", "i", False),
@@ -56,8 +56,8 @@ def test_what_the_sync_writes_is_right() -> None:
         ("", "i", False),
     ],
 )
-def test_types_beside_those_of_the_table(told: str, column: str, right: bool) -> None:
-    assert type_matches(told, SCHEMA.field(column)) is right
+def test_types_beside_those_of_the_table(hive_type: str, column: str, right: bool) -> None:
+    assert type_matches(hive_type, SCHEMA.field(column)) is right
 
 
 def test_lists_of_columns_as_hive_writes_them() -> None:
@@ -95,8 +95,8 @@ def test_the_past_may_lack_columns() -> None:
 
 def test_columns_that_differ_in_case_alone_are_refused() -> None:
     both = pa.schema([("k", pa.int64()), ("same", pa.int32()), ("SAME", pa.int32())])
-    told = ScanSettings(columns="k,same", column_types="bigint:int")
+    settings = ScanSettings(columns="k,same", column_types="bigint:int")
     twice: Any = SimpleNamespace(**{**vars(snapshot()), "schema": both})
-    check_columns(twice, told, ["k"], "db.t")
+    check_columns(twice, settings, ["k"], "db.t")
     with pytest.raises(SchemaError, match=r"db\.t: column same matches several of trips"):
-        check_columns(twice, told, ["same"], "db.t")
+        check_columns(twice, settings, ["same"], "db.t")

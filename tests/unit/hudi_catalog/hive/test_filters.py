@@ -39,8 +39,8 @@ def test_columns_are_found_by_their_names_in_lower_case() -> None:
 
 def test_what_does_not_fit_is_unknown() -> None:
     for name in ("absent", "same"):
-        found = bound(tree("OPEqual", name, "int", 1))
-        assert isinstance(found, Unknown)
+        filter_ = bound(tree("OPEqual", name, "int", 1))
+        assert isinstance(filter_, Unknown)
     with pytest.raises(ServiceError, match="not JSON"):
         bound("{")
     assert isinstance(bound('{"a":[' * 100_000 + "]}" * 100_000), Unknown)
@@ -52,14 +52,14 @@ def test_what_does_not_fit_is_unknown() -> None:
 )
 def test_a_column_that_hive_has_under_another_type_is_not_used(column: str, kind: str, value: Any) -> None:
     """As text, '9' is more than '10'; as an int, a number that does not fit is null."""
-    found = bound(tree("OPLessThan", column, kind, value))
-    assert isinstance(found, Unknown)
-    assert f"{column} is {kind} in Hive" in found.reason
+    filter_ = bound(tree("OPLessThan", column, kind, value))
+    assert isinstance(filter_, Unknown)
+    assert f"{column} is {kind} in Hive" in filter_.reason
     good = node("OPLessThan", "name2", "string", "x")
     both = {"f": "GenericUDFOPAnd", "t": "boolean", "a": [node("OPEqual", column, kind, value), good]}
-    found = bound(json.dumps(both))
-    assert isinstance(found, And)
-    assert "name2 < 'x'" in repr(found)
+    filter_ = bound(json.dumps(both))
+    assert isinstance(filter_, And)
+    assert "name2 < 'x'" in repr(filter_)
 
 
 def test_texts_with_a_length_are_understood() -> None:

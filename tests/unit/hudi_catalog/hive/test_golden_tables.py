@@ -24,10 +24,10 @@ def rows_of(splits: Any) -> int:
 def test_every_row_is_in_one_split(name: str, golden: Callable[[str], GoldenTable]) -> None:
     table = golden(name)
     folder = Path(table.path)
-    found = Asking(folder.parent).splits(folder.name)
-    assert len({split.path for split in found.splits}) == len(found.splits)
+    answer = Asking(folder.parent).splits(folder.name)
+    assert len({split.path for split in answer.splits}) == len(answer.splits)
     expected = table.rows_of_base_files if table.rows_of_base_files is not None else len(table.rows)
-    assert rows_of(found.splits) == expected
+    assert rows_of(answer.splits) == expected
 
 
 @pytest.mark.slow

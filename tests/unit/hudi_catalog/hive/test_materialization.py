@@ -34,7 +34,7 @@ Copied = Callable[..., str]
 FOLDER = ".hoodie/.catalog/hive"
 
 
-def told(table: pa.Table) -> Counter[str]:
+def row_texts(table: pa.Table) -> Counter[str]:
     return Counter(map(repr, table.to_pylist()))
 
 
@@ -55,12 +55,12 @@ def made(path: str) -> list[Path]:
 def test_rows_of_log_files(name: str, copied: Copied, golden: Callable[[str], GoldenTable]) -> None:
     path = copied(name)
     table = Table.open(path)
-    assert told(asked(path, settings=AS_SNAPSHOT)) == told(table.scan().to_arrow())
+    assert row_texts(asked(path, settings=AS_SNAPSHOT)) == row_texts(table.scan().to_arrow())
     assert len(asked(path, settings=AS_SNAPSHOT)) == len(golden(name).rows)
     snapshot = table.snapshot()
     assert len(made(path)) == int(snapshot.has_logs[snapshot.live_rows].sum()) > 0
     # rows were nowhere written to but there
-    assert told(asked(path)) == told(table.scan(query_type=READ_OPTIMIZED).to_arrow())
+    assert row_texts(asked(path)) == row_texts(table.scan(query_type=READ_OPTIMIZED).to_arrow())
 
 
 def test_without_copies_the_reason_is_told(copied: Copied) -> None:
@@ -90,7 +90,7 @@ def test_a_name_stands_for_one_content(name: str, golden: Callable[[str], Golden
     for snapshot in snapshots:
         for row in snapshot.live_rows.tolist():
             key = (folder_name(snapshot), names.name(snapshot, snapshot.file_slice(row)))
-            rows = told(slice_rows(snapshot, row, snapshot.schema.names))
+            rows = row_texts(slice_rows(snapshot, row, snapshot.schema.names))
             assert content.setdefault(key, rows) == rows
             seen += 1
     assert len(content) < seen
@@ -128,7 +128,7 @@ def test_a_name_that_was_given_again_since(release: str, tmp_path: Path) -> None
 def test_renamed_columns(release: str, tmp_path: Path) -> None:
     path, _ = lay_out(release, str(tmp_path / "warehouse"))
     table = Table.open(path)
-    assert told(asked(path)) == told(table.scan().to_arrow())
+    assert row_texts(asked(path)) == row_texts(table.scan().to_arrow())
     before = made(path)
     assert 0 < len(before) <= len(table.snapshot().live_rows)
     with pytest.raises(RefusedError, match="have it otherwise"):
@@ -146,7 +146,7 @@ def test_partition_columns_that_files_lack(copied: Copied) -> None:
             pq.write_table(pq.read_table(file, partitioning=None).drop_columns([column]), file)
     with pytest.raises(RefusedError, match=f"partition column .*{column}"):
         asked(path, settings=NOT)
-    assert told(asked(path)) == told(Table.open(path).scan().to_arrow())
+    assert row_texts(asked(path)) == row_texts(Table.open(path).scan().to_arrow())
 
 
 def test_a_column_that_is_not_read_does_no_harm(copied: Copied) -> None:
@@ -168,7 +168,7 @@ def test_a_column_that_is_not_read_does_no_harm(copied: Copied) -> None:
         asking.splits(folder.name, columns=[column.lower()], settings=NOT)
     splits = asking.splits(folder.name, columns=[column.lower()]).splits
     assert all(FOLDER in split.path for split in splits)
-    assert told(read(splits, [column])) == told(Table.open(path).scan(columns=[column]).to_arrow())
+    assert row_texts(read(splits, [column])) == row_texts(Table.open(path).scan(columns=[column]).to_arrow())
 
 
 def test_files_that_cannot_be_looked_at_are_not_taken_for_right(copied: Copied) -> None:
@@ -188,14 +188,14 @@ def test_a_slice_without_rows(copied: Copied, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(
         materialization, "slice_batches", lambda *a: ((at, rows.slice(0, 0)) for at, rows in batches(*a))
     )
-    found = asked(path, settings=AS_SNAPSHOT)
+    splits = asked(path, settings=AS_SNAPSHOT)
     snapshot = Table.open(path).snapshot()
     plain = sum(
         len(slice_rows(snapshot, row, ["_hoodie_record_key"]))
         for row in snapshot.live_rows.tolist()
         if not snapshot.has_logs[row]
     )
-    assert len(found) == plain
+    assert len(splits) == plain
 
 
 def test_large_slices_have_several_row_groups(copied: Copied, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +204,7 @@ def test_large_slices_have_several_row_groups(copied: Copied, monkeypatch: pytes
     monkeypatch.setattr(materialization, "_OPTIONS", small)
     batches = slice_batches
     monkeypatch.setattr(materialization, "slice_batches", lambda *a: batches(*a, batch_rows=10))
-    assert told(asked(path, settings=AS_SNAPSHOT)) == told(Table.open(path).scan().to_arrow())
+    assert row_texts(asked(path, settings=AS_SNAPSHOT)) == row_texts(Table.open(path).scan().to_arrow())
     assert max(pq.ParquetFile(file).num_row_groups for file in made(path)) > 1
     footer: Any = pq.ParquetFile(made(path)[0]).metadata
     assert footer.metadata[b"writer.date.proleptic"] == b"true"
@@ -251,8 +251,8 @@ def test_many_queries_and_services_make_a_copy_once(
     rows = snapshot.live_rows[snapshot.has_logs[snapshot.live_rows]]
     services = [making(), making(), making()]
     with ThreadPoolExecutor(9) as pool:
-        found = list(pool.map(lambda number: services[number % 3].of(snapshot, rows), range(27)))
-    paths = [[one.path for one in several] for several in found]
+        copies = list(pool.map(lambda number: services[number % 3].of(snapshot, rows), range(27)))
+    paths = [[one.path for one in several] for several in copies]
     assert all(one == paths[0] for one in paths)
     assert len(writes) == len(set(paths[0])) == len(made(log_table)) > 1
     later = making().of(Table.open(log_table).snapshot(), rows)
@@ -346,11 +346,11 @@ def test_one_whose_maker_died_is_made_by_another(log_table: str, making: Callabl
     claim.parent.mkdir(parents=True)
     claim.write_bytes(b"")
     with ThreadPoolExecutor(1) as pool:
-        found = pool.submit(making().of, snapshot, rows)
+        waiting = pool.submit(making().of, snapshot, rows)
         time.sleep(0.3)
-        assert not found.done()
+        assert not waiting.done()
         aged(claim, 100)
-        assert Path(log_table, found.result(10)[0].path).exists()
+        assert Path(log_table, waiting.result(10)[0].path).exists()
     assert not claim.exists()
 
 
@@ -403,8 +403,8 @@ def test_finding_takes_the_one_used_last(tmp_path: Path) -> None:
     (folder / "s.3.parquet.writing").write_bytes(b"")
     (folder / "t.0.parquet").write_bytes(b"")
     aged(folder / "t.0.parquet", 600)
-    found = MaterializedFiles(storage, 1000.0).find("f")
-    assert [(name, one.path) for name, one in found.items()] == [("s", f"{FOLDER}/f/s.1.parquet")]
+    files = MaterializedFiles(storage, 1000.0).find("f")
+    assert [(name, one.path) for name, one in files.items()] == [("s", f"{FOLDER}/f/s.1.parquet")]
     assert MaterializedFiles(storage, 1000.0).find("g") == {}
     assert materialized_files.FOLDER == FOLDER
-    assert isinstance(found["s"], MaterializedFile)
+    assert isinstance(files["s"], MaterializedFile)

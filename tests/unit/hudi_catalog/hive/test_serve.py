@@ -50,8 +50,8 @@ def test_the_service_plans_logs_and_stops(warehouse: Path, tmp_path: Path, start
     assert serving.get("/health")[0] == serving.get("/ready")[0] == 200
     client = client_of(serving.port)
     pin = client.pin(request(warehouse), None)
-    found = client.splits(request(warehouse, pin=pin), None)
-    assert read(found.splits, ["k"])["k"].to_pylist().count(7) == 1
+    planned = client.splits(request(warehouse, pin=pin), None)
+    assert read(planned.splits, ["k"])["k"].to_pylist().count(7) == 1
     (line,) = [json.loads(text) for text in log.read_text().splitlines()]
     assert (line["table"], line["expression"], line["files_in"], line["splits"]) == ("db.trips", "k = 7", 4, 1)
     status, metrics = serving.get("/metrics")
@@ -62,7 +62,7 @@ def test_the_service_plans_logs_and_stops(warehouse: Path, tmp_path: Path, start
     client.close()
     serving.process.terminate()
     assert serving.end() == (0, "")
-    assert serving.said[-1] == "hudi-catalog: stopped\n"
+    assert serving.lines[-1] == "hudi-catalog: stopped\n"
 
 
 @pytest.mark.slow
@@ -94,10 +94,10 @@ def test_a_service_that_stops_finishes_what_it_does(warehouse: Path, monkeypatch
 
     seen = threading.Event()
 
-    def slow(*given: Any) -> Any:
+    def slow(*arguments: Any) -> Any:
         assert seen.wait(30)
         time.sleep(0.3)  # meanwhile the service begins to stop
-        return real(*given)
+        return real(*arguments)
 
     monkeypatch.setattr(planning, "make_plan", slow)
     with running_hive(HiveSettings(str(warehouse))) as serving:
@@ -119,19 +119,19 @@ def lines(*arguments: str) -> str:
 
 
 def test_what_to_put_into_hive_site() -> None:
-    told = lines("--host", "a&b", "--port", "7", "--tls-certificate", "x", "--secret-file", "y")
-    site = ET.fromstring(f"<configuration>{told}</configuration>")
+    properties = lines("--host", "a&b", "--port", "7", "--tls-certificate", "x", "--secret-file", "y")
+    site = ET.fromstring(f"<configuration>{properties}</configuration>")
     values = {one.findtext("name"): one.findtext("value") for one in site.iter("property")}
     assert values == {"hoodie.catalog.hive.service": "a&b:7", "hoodie.catalog.hive.tls": "true"}
-    assert "hoodie.catalog.hive.tls.ca" in told
-    assert "hoodie.catalog.hive.secret.file" in told
+    assert "hoodie.catalog.hive.tls.ca" in properties
+    assert "hoodie.catalog.hive.secret.file" in properties
     assert "secret" not in lines()
     assert "0.0.0.0" not in lines("--host", "0.0.0.0")
     assert "<value>[::1]:9790</value>" in lines("--host", "::1")
 
 
 def test_wrong_usage_is_one_clear_error(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = ["serve", "hive", str(warehouse), "--port", "0", "--http-port", "0"]
+    arguments = ["serve", "hive", str(warehouse), "--port", "0", "--http-port", "0"]
     for more, message in (
         (["-o", "hoodie.catalog.hive.split.siz=1"], "did you mean hoodie.catalog.hive.split.size"),
         (["-o", "hoodie.catalog.hive.locations=here"], "write ours=theirs"),
@@ -139,9 +139,9 @@ def test_wrong_usage_is_one_clear_error(warehouse: Path, monkeypatch: pytest.Mon
         (["--secret-file", "absent"], "secret file absent"),
     ):
         with pytest.raises(OptionError, match=message):
-            CliRunner().invoke(app, [*given, *more], catch_exceptions=False)
+            CliRunner().invoke(app, [*arguments, *more], catch_exceptions=False)
     with pytest.raises(TableNotFoundError, match="there is no such folder"):
         CliRunner().invoke(app, ["serve", "hive", f"{warehouse}/absent"], catch_exceptions=False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(HudiError, match=r"needs .*: pip install 'hudi-catalog\[services\]'"):
-        CliRunner().invoke(app, given, catch_exceptions=False)
+        CliRunner().invoke(app, arguments, catch_exceptions=False)

@@ -98,9 +98,9 @@ def test_a_query_reads_the_snapshot_that_was_pinned(asking: Asking, trips: Local
     later = Asking(warehouse)  # a service that was restarted, or another one
     for service in (asking, later):
         for query in ("one", "one", "of another name"):
-            found = service.splits(query=query, pin=pin)
-            assert found.pin == pin
-            assert sorted(read(found.splits, ["k"])["k"].to_pylist()) == list(range(300))
+            planned = service.splits(query=query, pin=pin)
+            assert planned.pin == pin
+            assert sorted(read(planned.splits, ["k"])["k"].to_pylist()) == list(range(300))
     assert keys(later, "three") == list(range(400))
 
 
@@ -172,12 +172,12 @@ def test_the_past_by_a_setting(asking: Asking, trips: LocalTable, warehouse: Pat
 
 def test_a_table_is_found_by_any_spelling_of_its_place(asking: Asking, warehouse: Path) -> None:
     for location in (f"file://{warehouse}/trips", f"file:{warehouse}/trips/", f"{warehouse}/trips"):
-        found = asking.splits(location=location)
-        assert all(split.path.startswith(f"{location.rstrip('/')}/2026") for split in found.splits)
-        assert len(found.splits) == 6
+        planned = asking.splits(location=location)
+        assert all(split.path.startswith(f"{location.rstrip('/')}/2026") for split in planned.splits)
+        assert len(planned.splits) == 6
     hdfs = Asking(warehouse, locations=f"file://{warehouse}=hdfs://nn:8020/lake")
-    found = hdfs.splits(location="hdfs://nn:8020/lake/trips")
-    assert all(split.path.startswith("hdfs://nn:8020/lake/trips/2026-01-0") for split in found.splits)
+    planned = hdfs.splits(location="hdfs://nn:8020/lake/trips")
+    assert all(split.path.startswith("hdfs://nn:8020/lake/trips/2026-01-0") for split in planned.splits)
     alone = Asking(f"{warehouse}/trips")
     assert len(alone.splits("").splits) == 6
 
@@ -284,9 +284,9 @@ def test_splits_are_as_large_as_hive_and_the_option_allow(
     files = len(asking.splits("large").splits)
     wanted = list(range(8_000))
     for service, asked in ((asking, 8_000), (Asking(warehouse, split_size="8000"), 10**9), (asking, 1), (asking, -5)):
-        found = service.splits("large", splitBytes=asked).splits
-        assert len(found) >= 2 * files
-        assert sorted(read(found, ["k"])["k"].to_pylist()) == wanted
+        splits = service.splits("large", splitBytes=asked).splits
+        assert len(splits) >= 2 * files
+        assert sorted(read(splits, ["k"])["k"].to_pylist()) == wanted
     monkeypatch.setattr(planning, "_PRUNE_BYTES", 1)
     few = Asking(warehouse).splits("large", filter=tree("OPLessThan", "_hoodie_record_key", "string", "1000"))
     kept = read(few.splits, ["k"])["k"].to_pylist()
@@ -361,8 +361,8 @@ def test_a_signed_request_is_answered_as_it_was_signed_and_once(trips: LocalTabl
     }
     request = asking.request(**whole)
     credential = signed(request, "splits")
-    told = {spec[1] for spec in T.ScanRequest.thrift_spec.values()}
-    assert told == {"version", *changed}, "a new field of the contract: is it signed?"
+    fields = {spec[1] for spec in T.ScanRequest.thrift_spec.values()}
+    assert fields == {"version", *changed}, "a new field of the contract: is it signed?"
     for name, value in changed.items():
         tampered = copy.copy(request)
         setattr(tampered, name, value)
@@ -408,13 +408,13 @@ def test_merge_on_read_tables_are_read_optimised_unless_told_otherwise(golden: C
     table = Table.open(str(folder))
     base, whole = table.snapshot(None, "read_optimized"), table.snapshot()
     assert whole.has_logs[whole.live_rows].any()
-    found = asking.splits(folder.name, "one")
+    planned = asking.splits(folder.name, "one")
     wanted = base.take_files(base.live_rows)["path"].to_pylist()
-    assert sorted(split.path.split(f"/{folder.name}/")[1] for split in found.splits) == sorted(map(str, wanted))
+    assert sorted(split.path.split(f"/{folder.name}/")[1] for split in planned.splits) == sorted(map(str, wanted))
     snapshot = {"hoodie.catalog.hive.query.type": "snapshot", "hoodie.catalog.hive.materialize": "false"}
     with pytest.raises(RefusedError):
         asking.splits(folder.name, "two", settings=snapshot)
-    assert asking.pin(folder.name, "two", settings=snapshot) == found.pin
+    assert asking.pin(folder.name, "two", settings=snapshot) == planned.pin
 
 
 def test_a_table_that_moved_is_found_again(asking: Asking, warehouse: Path) -> None:

@@ -9,10 +9,10 @@ from hudi_catalog.local_metastore.server import find_java, java_version
 from table_format.errors import ServiceError
 
 
-def fake(folder: Path, said: str, code: int = 0) -> Path:
+def fake(folder: Path, output: str, code: int = 0) -> Path:
     program = folder / "bin/java"
     program.parent.mkdir(parents=True)
-    program.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit {code}\n")
+    program.write_text(f"#!/bin/sh\necho '{output}' >&2\nexit {code}\n")
     program.chmod(0o755)
     return program
 
@@ -28,7 +28,7 @@ def _nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "version"),
+    ("output", "version"),
     [
         ('openjdk version "17.0.15" 2025-04-15', 17),
         ('java version "1.8.0_402"', 8),
@@ -37,8 +37,8 @@ def _nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ("what?", None),
     ],
 )
-def test_versions(tmp_path: Path, said: str, version: int | None) -> None:
-    assert java_version(fake(tmp_path, said)) == version
+def test_versions(tmp_path: Path, output: str, version: int | None) -> None:
+    assert java_version(fake(tmp_path, output)) == version
 
 
 def test_a_java_that_does_not_run_is_none(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from table_format.errors import MissingPackageError, OptionError, ServiceError
 
 # what `java -cp … py4j.GatewayServer` is given here instead of a Java
 FAKE = """#!/bin/sh
-{said}
+{script}
 cat > /dev/null
 """
 
@@ -23,7 +23,7 @@ cat > /dev/null
 def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program in Java's place; and jars in the place of PySpark's."""
     program = tmp_path / "java"
-    program.write_text(FAKE.format(said="echo 'it cannot be' >&2; exit 3"))
+    program.write_text(FAKE.format(script="echo 'it cannot be' >&2; exit 3"))
     program.chmod(0o755)
     monkeypatch.setattr(server, "find_java", lambda _: program)
     monkeypatch.setattr(server, "pyspark_jars", lambda: tmp_path / "jars")
@@ -65,7 +65,7 @@ def test_a_java_that_ends_at_once(java: Path, tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match=r"the Hive Metastore did not start: .*metastore\.log"):
         LocalMetastore(tmp_path / "kept")
     assert "it cannot be" in (tmp_path / "kept/metastore.log").read_text()
-    java.write_text(FAKE.format(said="echo 1; echo token"))  # a port that nobody answers at
+    java.write_text(FAKE.format(script="echo 1; echo token"))  # a port that nobody answers at
     with pytest.raises(ServiceError, match="the Hive Metastore did not start"):
         LocalMetastore(tmp_path / "kept")
     assert "hive.metastore.warehouse.dir" in (tmp_path / "kept/conf/hive-site.xml").read_text()
@@ -75,8 +75,8 @@ def test_a_java_that_ends_at_once(java: Path, tmp_path: Path) -> None:
 def test_the_warehouse_is_spelled_as_hadoop_reads_it(tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match="did not start"):
         LocalMetastore(tmp_path / "my é & %20")
-    told = ET.fromstring((tmp_path / "my é & %20/conf/hive-site.xml").read_bytes())
-    values = {one.findtext("name"): one.findtext("value") for one in told}
+    site = ET.fromstring((tmp_path / "my é & %20/conf/hive-site.xml").read_bytes())
+    values = {one.findtext("name"): one.findtext("value") for one in site}
     assert values["hive.metastore.warehouse.dir"] == f"file://{tmp_path}/my é & %20/warehouse"
 
 

@@ -20,8 +20,8 @@ PREFIX = "hoodie.datasource.hive_sync."
 
 def job(metastore: FileMetastore | str, **options: str) -> dict[str, str]:
     uri = metastore if isinstance(metastore, str) else metastore.uri
-    given = {"enable": "true", "mode": "hms", "metastore.uris": uri, **options}
-    return {PREFIX + key.replace("__", "."): value for key, value in given.items()}
+    keys = {"enable": "true", "mode": "hms", "metastore.uris": uri, **options}
+    return {PREFIX + key.replace("__", "."): value for key, value in keys.items()}
 
 
 def test_each_commit_reaches_the_metastore(written: LocalTable, metastore: FileMetastore) -> None:
@@ -40,13 +40,13 @@ def test_a_table_inside_its_databases_folder_is_warned_of(
     monkeypatch.setattr(FileMetastore, "schema_folders", lambda _store, name: inside if name == "db" else [])
     with pytest.warns(UserWarning, match="DROP DATABASE db deletes the table's files"):
         written.write("insert", rows(100, 5), job(metastore))
-    told = CliRunner().invoke(
+    result = CliRunner().invoke(
         app, ["sync", "--target", "hive", "--metastore", metastore.uri, written.client.storage.uri]
     )
-    assert told.exit_code == 0
-    assert "hudi-catalog: warning: file:///" in told.stderr
-    assert "DROP DATABASE db deletes" in told.stderr
-    assert told.stdout.startswith("db.trips at 2")
+    assert result.exit_code == 0
+    assert "hudi-catalog: warning: file:///" in result.stderr
+    assert "DROP DATABASE db deletes" in result.stderr
+    assert result.stdout.startswith("db.trips at 2")
 
 
 def test_a_new_column_is_registered(written: LocalTable, metastore: FileMetastore) -> None:
@@ -138,7 +138,7 @@ SASL = {"hive.metastore.sasl.enabled": "true"}
 
 
 @pytest.mark.parametrize(
-    ("hadoop", "given", "expected"),
+    ("hadoop", "sync_options", "expected"),
     [
         (SASL, {}, {"auth": "KERBEROS"}),
         (
@@ -159,12 +159,12 @@ def test_how_it_is_connected_to(
     written: LocalTable,
     opened_stores: list[Any],
     hadoop: dict[str, str],
-    given: dict[str, str],
+    sync_options: dict[str, str],
     expected: dict[str, str],
 ) -> None:
     """By the session's Hadoop configuration, unless the job says anything itself."""
     prefix = "hoodie.catalog.metastore."
-    prepare(written.client, {prefix + key: value for key, value in given.items()}, hadoop.get)
+    prepare(written.client, {prefix + key: value for key, value in sync_options.items()}, hadoop.get)
     assert opened_stores == [("thrift://localhost:9083", {prefix + key: value for key, value in expected.items()})]
 
 

@@ -26,10 +26,10 @@ def run(metastore: FileMetastore) -> Callable[..., Result]:
 
 def test_one_table(run: Any, written: LocalTable, metastore: FileMetastore) -> None:
     path = written.client.storage.uri
-    told = run(path, "--dry-run")
-    assert told.exit_code == 0
-    assert "changes, not made" in told.stdout
-    assert "  + column db.trips.x: double" in told.stdout.splitlines()
+    result = run(path, "--dry-run")
+    assert result.exit_code == 0
+    assert "changes, not made" in result.stdout
+    assert "  + column db.trips.x: double" in result.stdout.splitlines()
     assert metastore.schemas() == []
     done = run(path, "--schema", "other", "--table", "rides", "--also-hudi")
     assert done.exit_code == 0
@@ -55,8 +55,8 @@ def test_a_warehouse(run: Any, written: LocalTable, metastore: FileMetastore, co
     assert partly.exit_code == 1
     assert "db.trips at " in partly.stdout
     assert "hudi-catalog: broken: " in partly.stderr
-    found = json.loads(run("--all", str(warehouse), "--json").stdout)
-    assert {entry["path"]: "problem" in entry for entry in found} == {
+    entries = json.loads(run("--all", str(warehouse), "--json").stdout)
+    assert {entry["path"]: "problem" in entry for entry in entries} == {
         "broken": True,
         "db/trips": False,
         "logs": False,
@@ -85,9 +85,9 @@ def hive(metastore: FileMetastore) -> Callable[..., Result]:
 
 def test_for_hive(hive: Any, written: LocalTable, metastore: FileMetastore) -> None:
     path = written.client.storage.uri
-    told = hive(path, "--dry-run", "--service", "planner:9790")
-    assert told.exit_code == 0
-    assert "  + property hoodie.catalog.hive.service" not in told.stdout
+    result = hive(path, "--dry-run", "--service", "planner:9790")
+    assert result.exit_code == 0
+    assert "  + property hoodie.catalog.hive.service" not in result.stdout
     assert metastore.schemas() == []
     done = hive(path, "--service", "planner:9790")
     assert done.exit_code == 0

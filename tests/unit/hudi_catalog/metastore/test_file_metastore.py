@@ -64,12 +64,12 @@ def test_a_table_comes_back_as_it_was_put(metastore: FileMetastore) -> None:
 
 def test_what_trino_wrote_is_read(metastore: FileMetastore, tmp_path: Path) -> None:
     put_json(tmp_path / "s/pt", BY_TRINO)
-    found = metastore.table("s", "pt")
-    assert found is not None
-    assert found.columns == (HiveColumn("a", "bigint", "c"),)
-    assert found.partition_columns == (HiveColumn("p", "string"),)
-    assert found.table_type == "MANAGED_TABLE"
-    assert (found.location, found.format.input_format) == ("", "")
+    table = metastore.table("s", "pt")
+    assert table is not None
+    assert table.columns == (HiveColumn("a", "bigint", "c"),)
+    assert table.partition_columns == (HiveColumn("p", "string"),)
+    assert table.table_type == "MANAGED_TABLE"
+    assert (table.location, table.format.input_format) == ("", "")
 
 
 def test_a_stale_checksum_goes_before_the_file_is_replaced(metastore: FileMetastore, tmp_path: Path) -> None:
@@ -133,8 +133,8 @@ def test_readers_never_see_half_a_table(metastore: FileMetastore) -> None:
     def read() -> None:
         try:
             while not done.is_set():
-                found = metastore.table("s", "t")
-                assert found is None or found in versions
+                table = metastore.table("s", "t")
+                assert table is None or table in versions
         except BaseException as error:
             problems.append(error)
 

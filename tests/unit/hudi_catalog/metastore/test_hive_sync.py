@@ -62,13 +62,13 @@ def test_an_entry_for_the_handler(opened: Opened, store: MemoryMetastore) -> Non
     assert {c.name: c.comment for c in entry.columns if c.comment} == {"k": "the key"}
     base = "file://" + opened().client.storage.base
     assert (entry.location, entry.table_type) == (base, "EXTERNAL_TABLE")
-    said = entry.parameters
-    assert said["storage_handler"] == "hudicatalog.hive.HudiStorageHandler"
-    assert said["EXTERNAL"] == "TRUE"
-    assert said["hoodie.catalog.hive.service"] == "planner:9790"
-    assert said["last_commit_time_sync"] == done.instant
-    assert said["last_commit_completion_time_sync"] >= done.instant
-    assert "hoodie.catalog.hive.query.type" not in said
+    properties = entry.parameters
+    assert properties["storage_handler"] == "hudicatalog.hive.HudiStorageHandler"
+    assert properties["EXTERNAL"] == "TRUE"
+    assert properties["hoodie.catalog.hive.service"] == "planner:9790"
+    assert properties["last_commit_time_sync"] == done.instant
+    assert properties["last_commit_completion_time_sync"] >= done.instant
+    assert "hoodie.catalog.hive.query.type" not in properties
     assert entry.format.serde_parameters == {"path": base, "hoodie.query.as.ro.table": "false"}
 
 
@@ -111,9 +111,9 @@ def test_nothing_is_left_to_do(written: LocalTable, opened: Opened, store: Memor
     assert sync_to_hive(opened(), store, format=form).changes
     assert sync_to_hive(opened(), store, format=form).changes == ()
     written.write("upsert", rows(0, 3))
-    told = [str(change) for change in sync_to_hive(opened(), store, format=form).changes]
-    assert any("hoodie.catalog.instant" in text for text in told)
-    assert not any("column" in text for text in told)
+    changes = [str(change) for change in sync_to_hive(opened(), store, format=form).changes]
+    assert any("hoodie.catalog.instant" in text for text in changes)
+    assert not any("column" in text for text in changes)
     before = store.steps
     assert sync_to_hive(opened(), store).changes == (), "without a format, the entry's own"
     assert store.steps - before < 7
@@ -121,27 +121,30 @@ def test_nothing_is_left_to_do(written: LocalTable, opened: Opened, store: Memor
 
 @pytest.mark.parametrize("form", ["handler", "apache", "symlink"])
 def test_a_dry_run_changes_nothing(opened: Opened, store: MemoryMetastore, form: str) -> None:
-    told = list(map(str, sync_to_hive(opened(), store, format=form, dry_run=True).changes))
-    assert told[:2] == ["+ schema db", told[1]]
-    assert "+ column db.trips.k: bigint 'the key'" in told
+    changes = list(map(str, sync_to_hive(opened(), store, format=form, dry_run=True).changes))
+    assert changes[:2] == ["+ schema db", changes[1]]
+    assert "+ column db.trips.k: bigint 'the key'" in changes
     assert (store.databases, store.held) == ({"default"}, {})
     if form != "symlink":
-        assert list(map(str, sync_to_hive(opened(), store, format=form).changes)) == told
+        assert list(map(str, sync_to_hive(opened(), store, format=form).changes)) == changes
 
 
 def test_spark_reads_the_entry_as_apaches_sync_lets_it(opened: Opened, store: MemoryMetastore) -> None:
     sync_to_hive(opened(), store, options(SCHEMA_PART="100", SPARK_VERSION="3.5.0"))
-    said = held(store).parameters
-    count = int(said["spark.sql.sources.schema.numParts"])
-    parts = [said[f"spark.sql.sources.schema.part.{number}"] for number in range(count)]
+    properties = held(store).parameters
+    count = int(properties["spark.sql.sources.schema.numParts"])
+    parts = [properties[f"spark.sql.sources.schema.part.{number}"] for number in range(count)]
     assert {len(part) for part in parts[:-1]} == {100}
     schema = json.loads("".join(parts))
     assert schema["type"] == "struct"
     assert [field["name"] for field in schema["fields"]] == [*META_COLUMNS, "k", "x", "day"]
     assert schema["fields"][5] == {"name": "k", "type": "long", "nullable": True, "metadata": {"comment": "the key"}}
-    assert said["spark.sql.sources.provider"] == "hudi"
-    assert (said["spark.sql.sources.schema.numPartCols"], said["spark.sql.sources.schema.partCol.0"]) == ("1", "day")
-    assert said["spark.sql.create.version"] == "3.5.0"
+    assert properties["spark.sql.sources.provider"] == "hudi"
+    assert (properties["spark.sql.sources.schema.numPartCols"], properties["spark.sql.sources.schema.partCol.0"]) == (
+        "1",
+        "day",
+    )
+    assert properties["spark.sql.create.version"] == "3.5.0"
     sync_to_hive(opened(), store, options(AS_DATASOURCE="false"), format="apache")
     assert not [key for key in held(store).parameters if key.startswith("spark.sql.sources")]
 
@@ -154,8 +157,8 @@ def test_partitions_for_apaches_input_formats(written: LocalTable, opened: Opene
     assert "day" not in [c.name for c in entry.columns]
     assert "storage_handler" not in entry.parameters
     base = "file://" + opened().client.storage.base
-    found = {one.values: one.location for one in store.partitions(entry)}
-    assert found == {(f"d {n}%",): f"{base}/d {n}%" for n in range(3)}
+    locations = {one.values: one.location for one in store.partitions(entry)}
+    assert locations == {(f"d {n}%",): f"{base}/d {n}%" for n in range(3)}
     assert any(str(change).startswith("+ partition day=d 0% of db.trips: file:") for change in done.changes)
     written.write("delete_partition", partitions=["d 1%"])
     dropped = [str(c) for c in sync_to_hive(opened(), store).changes if c.what.startswith("partition")]
@@ -221,8 +224,8 @@ def test_a_wrong_place_of_a_partition_is_put_right_with_the_next_commit(
     entry = held(store)
     written.write("upsert", rows(0, 1))
     store.put_partitions(entry, [HivePartition(("d 1%",), "file:///elsewhere"), HivePartition(("gone",), "file:///x")])
-    told = {c.what: c.kind for c in sync_to_hive(opened(), store).changes if c.what.startswith("partition")}
-    assert told == {"partition day=d 1% of db.trips": "alter", "partition day=gone of db.trips": "drop"}
+    changes = {c.what: c.kind for c in sync_to_hive(opened(), store).changes if c.what.startswith("partition")}
+    assert changes == {"partition day=d 1% of db.trips": "alter", "partition day=gone of db.trips": "drop"}
     assert {one.location for one in store.partitions(entry)} == {f"{entry.location}/d {n}%" for n in range(3)}
 
 
@@ -233,8 +236,8 @@ def test_added_and_nested_columns(written: LocalTable, opened: Opened, store: Me
         pa.field("Note", pa.list_(pa.struct([("A", pa.string())]))), pa.array([[{"A": "n"}]] * 5)
     )
     written.write("upsert", wider, EVOLVING)
-    told = list(map(str, sync_to_hive(opened(), store).changes))
-    assert "+ column db.trips.note: array<struct<a:string>>" in told
+    changes = list(map(str, sync_to_hive(opened(), store).changes))
+    assert "+ column db.trips.note: array<struct<a:string>>" in changes
     entry = held(store)
     if form == "handler":
         assert replace(entry.format, serde_parameters={}) == ROW_HANDLER_FORMAT
@@ -262,8 +265,8 @@ def test_promoted_columns(written: LocalTable, opened: Opened, store: MemoryMeta
 @pytest.mark.parametrize("release", RELEASES)
 def test_renamed_columns(release: str, tmp_path: Path, store: MemoryMetastore) -> None:
     base, _ = lay_out(release, str(tmp_path))
-    told = r"column \w+ was renamed, replaced or changed since files of .*Hive, .*storage handler \(handler format\)"
-    with pytest.raises(UnsupportedTableError, match=told):
+    message = r"column \w+ was renamed, replaced or changed since files of .*Hive, .*storage handler \(handler format\)"
+    with pytest.raises(UnsupportedTableError, match=message):
         sync_to_hive(Table.open(base), store, format="apache")
     assert store.databases == {"default"}
     assert sync_to_hive(Table.open(base), store).changes, "the handler's service reads them"
@@ -278,20 +281,20 @@ STRATEGIES = [
 ]
 
 
-@pytest.mark.parametrize(("given", "wanted"), STRATEGIES)
+@pytest.mark.parametrize(("strategy", "wanted"), STRATEGIES)
 @pytest.mark.parametrize("name", ["v6_0150__mor_log", "v8_1020__mor_bkt", "v9_1200__mor_pending"])
 def test_merge_on_read_tables(
-    golden: Any, store: MemoryMetastore, name: str, given: dict[str, str], wanted: dict[str, str]
+    golden: Any, store: MemoryMetastore, name: str, strategy: dict[str, str], wanted: dict[str, str]
 ) -> None:
     table = golden(name).open()
-    done = sync_to_hive(table, store, options(**given))
+    done = sync_to_hive(table, store, options(**strategy))
     assert sorted(done.names) == sorted(f"{table.name}{suffix}" for suffix in wanted)
     for suffix, query_type in wanted.items():
         entry = held(store, f"{table.name}{suffix}", "default")
         assert entry.parameters["hoodie.catalog.hive.query.type"] == query_type
-        told = entry.format.serde_parameters["hoodie.query.as.ro.table"]
-        assert told == str(query_type == "read_optimized").lower()
-    sync_to_hive(table, store, options(**given), format="apache")
+        read_optimized = entry.format.serde_parameters["hoodie.query.as.ro.table"]
+        assert read_optimized == str(query_type == "read_optimized").lower()
+    sync_to_hive(table, store, options(**strategy), format="apache")
     for suffix, query_type in wanted.items():
         form = replace(held(store, f"{table.name}{suffix}", "default").format, serde_parameters={})
         assert form == (HUDI_FORMAT if query_type == "read_optimized" else HUDI_REAL_TIME_FORMAT)
@@ -331,15 +334,20 @@ def test_what_others_said_stays(opened: Opened, store: MemoryMetastore) -> None:
     sync_to_hive(opened(), store, options(SERVICE="a:1"))
     entry = held(store)
     columns = tuple(HiveColumn(c.name, c.type, "by a user" if c.name in {"k", "x"} else None) for c in entry.columns)
-    said = {**entry.parameters, "mine": "1", "COLUMN_STATS_ACCURATE": "{}", "hoodie.catalog.hive.as.of": "2024"}
-    store.put_table(replace(entry, columns=columns, parameters=said))
+    parameters = {**entry.parameters, "mine": "1", "COLUMN_STATS_ACCURATE": "{}", "hoodie.catalog.hive.as.of": "2024"}
+    store.put_table(replace(entry, columns=columns, parameters=parameters))
     sync_to_hive(opened(), store, options(TABLE_PROPERTIES="b=2\nc=x=y"))
     entry = held(store)
     assert {c.name: c.comment for c in entry.columns if c.comment} == {"k": "the key", "x": "by a user"}
-    said = dict(entry.parameters)
-    assert (said["mine"], said["b"], said["c"], said["hoodie.catalog.hive.as.of"]) == ("1", "2", "x=y", "2024")
-    assert said["hoodie.catalog.hive.service"] == "a:1"
-    assert "COLUMN_STATS_ACCURATE" not in said, "Hive would answer counts by what it counted before"
+    parameters = dict(entry.parameters)
+    assert (parameters["mine"], parameters["b"], parameters["c"], parameters["hoodie.catalog.hive.as.of"]) == (
+        "1",
+        "2",
+        "x=y",
+        "2024",
+    )
+    assert parameters["hoodie.catalog.hive.service"] == "a:1"
+    assert "COLUMN_STATS_ACCURATE" not in parameters, "Hive would answer counts by what it counted before"
 
 
 def test_other_tables_are_not_written_over(opened: Opened, store: MemoryMetastore, golden: Any) -> None:
@@ -373,12 +381,12 @@ REFUSED: list[tuple[dict[str, str], type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "error", "message"), REFUSED)
+@pytest.mark.parametrize(("wrong", "error", "message"), REFUSED)
 def test_options_that_do_not_fit(
-    opened: Opened, store: MemoryMetastore, given: dict[str, str], error: type[Exception], message: str
+    opened: Opened, store: MemoryMetastore, wrong: dict[str, str], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        sync_to_hive(opened(), store, options(**{"FORMAT": "apache", **given}))
+        sync_to_hive(opened(), store, options(**{"FORMAT": "apache", **wrong}))
     assert store.held == {}
 
 
@@ -391,11 +399,11 @@ def test_extractors_that_fit(opened: Opened, store: MemoryMetastore) -> None:
 
 
 def test_only_when_something_else_changed(written: LocalTable, opened: Opened, store: MemoryMetastore) -> None:
-    given = options(CONDITIONAL="true")
+    conditional = options(CONDITIONAL="true")
     for form in ("handler", "apache"):
-        first = sync_to_hive(opened(), store, given, format=form).instant
+        first = sync_to_hive(opened(), store, conditional, format=form).instant
         written.write("upsert", rows(0, 1))
-        assert sync_to_hive(opened(), store, given).changes == ()
+        assert sync_to_hive(opened(), store, conditional).changes == ()
         assert held(store).parameters["last_commit_time_sync"] == first
 
 
@@ -417,12 +425,12 @@ def test_spelling_of_places(opened: Opened, store: MemoryMetastore, tmp_path: Pa
 
 def test_a_table_without_commits(tmp_path: Path, store: MemoryMetastore) -> None:
     schema = pa.schema([("k", pa.int64()), ("day", pa.string())])
-    given = {
+    new_table = {
         "hoodie.table.name": "new",
         "hoodie.datasource.write.recordkey.field": "k",
         "hoodie.datasource.write.partitionpath.field": "day",
     }
-    LocalTable.create(str(tmp_path / "new"), schema, given)
+    LocalTable.create(str(tmp_path / "new"), schema, new_table)
     for form in ("apache", "handler"):
         done = sync_to_hive(Table.open(str(tmp_path / "new")), store, format=form)
         assert done.instant == ""
@@ -437,14 +445,14 @@ def test_paths_that_do_not_tell_the_values(golden: Any, store: MemoryMetastore) 
     assert sync_to_hive(table, store, format="handler").changes
 
 
-@pytest.mark.parametrize(("given", "expected"), [("true", "timestamp"), ("false", "bigint")])
+@pytest.mark.parametrize(("support", "expected"), [("true", "timestamp"), ("false", "bigint")])
 def test_nested_timestamps_stay_as_the_entry_has_them(
-    written: LocalTable, opened: Opened, store: MemoryMetastore, given: str, expected: str
+    written: LocalTable, opened: Opened, store: MemoryMetastore, support: str, expected: str
 ) -> None:
     kind = pa.struct([("timestamp", pa.timestamp("us", "UTC"))])
     value = pa.array([{"timestamp": 1}] * 3, pa.struct([("timestamp", pa.int64())])).cast(kind)
     written.write("upsert", rows(0, 3).append_column("at", value), EVOLVING)
-    sync_to_hive(opened(), store, options(TIMESTAMPS=given), format="apache")
+    sync_to_hive(opened(), store, options(TIMESTAMPS=support), format="apache")
     sync_to_hive(opened(), store)
     assert {c.name: c.type for c in held(store).columns}["at"] == f"struct<timestamp:{expected}>"
 

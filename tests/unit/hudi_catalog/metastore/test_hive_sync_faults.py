@@ -78,9 +78,9 @@ def test_partitions_lost_with_an_entry_that_is_made_anew_are_not_taken_for_dropp
 def test_a_sync_that_died_before_its_last_step_is_ended_also_where_nothing_else_changed(
     opened: Opened, store: MemoryMetastore
 ) -> None:
-    table, given = opened(), options(CONDITIONAL="true")
-    for at, half_done, broken in kills(lambda one: sync_to_hive(table, one, given, format="apache"), store):
-        sync_to_hive(table, broken, given, format="apache")
+    table, conditional = opened(), options(CONDITIONAL="true")
+    for at, half_done, broken in kills(lambda one: sync_to_hive(table, one, conditional, format="apache"), store):
+        sync_to_hive(table, broken, conditional, format="apache")
         assert held(broken).parameters["hoodie.catalog.instant"] == table.snapshot().instant, (at, half_done)
 
 

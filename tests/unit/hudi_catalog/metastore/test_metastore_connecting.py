@@ -51,8 +51,8 @@ class SaslServer(HiveServer):
         if good and self.asks:
             connection.sendall(struct.pack(">BI", OK, len(self.asks)) + self.asks)
             good = self._message(connection) == (OK, b"answer to " + self.asks)
-        said = b"" if good else b"Error validating the login"
-        connection.sendall(struct.pack(">BI", COMPLETE if good else BAD, len(said)) + said)
+        reply = b"" if good else b"Error validating the login"
+        connection.sendall(struct.pack(">BI", COMPLETE if good else BAD, len(reply)) + reply)
         if not good:
             raise OSError("turned away")
         return TFramedTransport(TSocket(sock=connection))
@@ -198,7 +198,7 @@ def test_kerberos_goes_to_pure_sasl(
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("error", "message"),
     [
         (("No ticket",), "No ticket"),
         ((("Unspecified GSS failure.  Minor code …", 851968), ("Ticket expired", -1765328352)), "Ticket expired"),
@@ -207,15 +207,15 @@ def test_kerberos_goes_to_pure_sasl(
         ((), "RuntimeError"),
     ],
 )
-def test_what_kerberos_says_is_told(monkeypatch: pytest.MonkeyPatch, said: tuple[Any, ...], told: str) -> None:
+def test_what_kerberos_says_is_told(monkeypatch: pytest.MonkeyPatch, error: tuple[Any, ...], message: str) -> None:
     class NoTicket(Kerberos):
         def process(self, challenge: bytes | None = None) -> bytes:
-            raise RuntimeError(*said)
+            raise RuntimeError(*error)
 
     monkeypatch.setattr("puresasl.client.SASLClient", NoTicket)
     monkeypatch.setattr(thrift_connections, "_check_libraries", lambda _: None)
     server = SaslServer()
-    with pytest.raises(MetastoreError, match=rf"authentication by KERBEROS failed: Could not start SASL: {told}$"):
+    with pytest.raises(MetastoreError, match=rf"authentication by KERBEROS failed: Could not start SASL: {message}$"):
         opened(server, options(auth="KERBEROS")).schemas()
     server.close()
 

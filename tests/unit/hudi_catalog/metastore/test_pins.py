@@ -64,10 +64,10 @@ class Process:
 
     def read(self, name: str) -> bytes | None:
         """What Trino reads for the entry; None without one."""
-        found = self.metastore.table(*self.pin_name(name))
-        if found is None:
+        entry = self.metastore.table(*self.pin_name(name))
+        if entry is None:
             return None
-        path = found.location.removeprefix("file://") + "/manifest"
+        path = entry.location.removeprefix("file://") + "/manifest"
         return Path(path).read_bytes()
 
 

@@ -46,9 +46,9 @@ def text(properties: dict[str, str]) -> str:
 
 def test_spark_reads_the_schema_back() -> None:
     properties = spark_properties(SCHEMA, ["p", "q"], {}, 50, None)
-    found = StructType.fromJson(json.loads(text(properties)))
+    schema = StructType.fromJson(json.loads(text(properties)))
     ordered = pa.schema([*(SCHEMA.field(i) for i in range(1, len(SCHEMA) - 1)), SCHEMA.field("p"), SCHEMA.field("Q")])
-    assert found == from_arrow_schema(ordered, prefer_timestamp_ntz=True)
+    assert schema == from_arrow_schema(ordered, prefer_timestamp_ntz=True)
     assert [properties[f"spark.sql.sources.schema.partCol.{number}"] for number in range(2)] == ["p", "Q"]
     assert properties["spark.sql.sources.schema.numPartCols"] == "2"
     assert max(map(len, properties.values())) == 50
@@ -94,8 +94,8 @@ def test_comments_and_letters_beyond_ascii() -> None:
 
 
 def test_serde_properties() -> None:
-    found = spark_serde_properties("s3://b/t", read_optimized=True)
-    assert found == {"path": "s3://b/t", "hoodie.query.as.ro.table": "true"}
+    properties = spark_serde_properties("s3://b/t", read_optimized=True)
+    assert properties == {"path": "s3://b/t", "hoodie.query.as.ro.table": "true"}
 
 
 @pytest.mark.parametrize(

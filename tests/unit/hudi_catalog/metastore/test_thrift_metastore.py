@@ -44,10 +44,10 @@ def metastore(server: HiveServer) -> Iterator[ThriftMetastore]:
 def test_a_table_comes_back_as_it_was_put(metastore: ThriftMetastore) -> None:
     assert metastore.table("s", "t") is None
     metastore.put_table(TABLE)
-    found = metastore.table("S", "T")
-    assert found is not None
-    assert found.parameters == {"k": "v", "transient_lastDdlTime": "1"}
-    assert (found.columns, found.location) == (TABLE.columns, "file:///x y/%25"), "as engines write it, not Hadoop"
+    table = metastore.table("S", "T")
+    assert table is not None
+    assert table.parameters == {"k": "v", "transient_lastDdlTime": "1"}
+    assert (table.columns, table.location) == (TABLE.columns, "file:///x y/%25"), "as engines write it, not Hadoop"
     assert metastore.tables("s") == ["t"]
     assert metastore.drop_table("s", "t")
     assert not metastore.drop_table("s", "t")
@@ -105,9 +105,9 @@ def test_somebody_else_was_faster(server: HiveServer, metastore: ThriftMetastore
 
     server.handler.get_table = first_none  # type: ignore[method-assign]
     metastore.put_table(TABLE)
-    found = metastore.table("s", "t")
-    assert found is not None
-    assert found.location == TABLE.location
+    table = metastore.table("s", "t")
+    assert table is not None
+    assert table.location == TABLE.location
 
 
 def test_definitions_that_a_metastore_does_not_alter_are_made_anew(
@@ -116,9 +116,9 @@ def test_definitions_that_a_metastore_does_not_alter_are_made_anew(
     metastore.put_table(TABLE)
     changed = HiveTable("s", "t", (HiveColumn("a", "string"),), "file:///z", SYMLINK_FORMAT, {})
     metastore.put_table(changed)
-    found = metastore.table("s", "t")
-    assert found is not None
-    assert found.columns == changed.columns
+    table = metastore.table("s", "t")
+    assert table is not None
+    assert table.columns == changed.columns
     assert server.handler.calls[-3:] == ["create_table", "get_table_req", "get_table"]
 
 
@@ -204,10 +204,10 @@ def test_partitions_have_columns_and_a_format_of_their_own(metastore: ThriftMeta
     metastore.put_table(table)
     metastore.put_partitions(table, [HivePartition(("1",), "file:///1")])
     metastore.put_table(replace(table, columns=(*table.columns, HiveColumn("new", "int")), format=HUDI_FORMAT))
-    (found,) = metastore.partitions(table)
-    assert found.columns == table.columns
-    assert found.format is not None
-    assert found.format.input_format == SYMLINK_FORMAT.input_format
+    (partition,) = metastore.partitions(table)
+    assert partition.columns == table.columns
+    assert partition.format is not None
+    assert partition.format.input_format == SYMLINK_FORMAT.input_format
 
 
 def test_values_of_partitions_are_any_text(metastore: ThriftMetastore) -> None:
@@ -229,8 +229,8 @@ def test_partitions_that_somebody_else_adds_meanwhile(server: HiveServer, metast
     metastore.put_partitions(table, [HivePartition(("1",), "file:///theirs")])
     server.handler.get_partition_names = lambda *_: []  # type: ignore[method-assign]
     metastore.put_partitions(table, [HivePartition((str(n),), f"file:///ours/{n}") for n in range(450)])
-    found = {one.values[0]: one.location for one in metastore.partitions(table)}
-    assert found == {str(n): f"file:///ours/{n}" for n in range(450)}
+    locations = {one.values[0]: one.location for one in metastore.partitions(table)}
+    assert locations == {str(n): f"file:///ours/{n}" for n in range(450)}
 
 
 def test_what_a_metastore_says_of_a_table_that_is_gone(metastore: ThriftMetastore) -> None:

@@ -63,10 +63,10 @@ def test_nothing_is_left_to_do(opened: Opened, metastore: FileMetastore) -> None
 def test_a_dry_run_changes_nothing(opened: Opened, metastore: FileMetastore, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     done = sync_to_trino(opened(), metastore, dry_run=True, also_hudi=True)
-    told = [str(change) for change in done.changes]
-    assert told[0] == "+ schema db"
-    assert "+ column db.trips.k: bigint 'the key'" in told
-    assert any(text.startswith("+ partition day=d 0% of db.trips_hudi: file://") for text in told)
+    changes = [str(change) for change in done.changes]
+    assert changes[0] == "+ schema db"
+    assert "+ column db.trips.k: bigint 'the key'" in changes
+    assert any(text.startswith("+ partition day=d 0% of db.trips_hudi: file://") for text in changes)
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -90,8 +90,8 @@ def test_added_columns_and_comments(written: LocalTable, opened: Opened, metasto
     sync_to_trino(opened(), metastore)
     entry = metastore.table("db", "trips")
     assert entry is not None
-    said = [HiveColumn(c.name, c.type, "by a user" if c.name in {"k", "x"} else c.comment) for c in entry.columns]
-    metastore.put_table(symlink_entry(HiveTable(**{**vars(entry), "columns": tuple(said)}), *snapshot_of(opened)))
+    columns = [HiveColumn(c.name, c.type, "by a user" if c.name in {"k", "x"} else c.comment) for c in entry.columns]
+    metastore.put_table(symlink_entry(HiveTable(**{**vars(entry), "columns": tuple(columns)}), *snapshot_of(opened)))
     wider = rows(0, 5).append_column(pa.field("note", pa.list_(pa.string())), pa.array([["n"]] * 5))
     written.write("upsert", wider, {"hoodie.datasource.write.reconcile.schema": "true"})
     done = sync_to_trino(opened(), metastore)
@@ -198,8 +198,8 @@ def test_partitions_for_the_hudi_connector(written: LocalTable, opened: Opened, 
     assert "day" not in [c.name for c in entry.columns]
     base = "file://" + opened().client.storage.base
     assert entry.location == base
-    found = {one.values: one.location for one in metastore.partitions(entry)}
-    assert found == {(f"d {n}%",): f"{base}/d {n}%" for n in range(3)}
+    locations = {one.values: one.location for one in metastore.partitions(entry)}
+    assert locations == {(f"d {n}%",): f"{base}/d {n}%" for n in range(3)}
     written.write("delete_partition", partitions=["d 1%"])
     done = sync_to_trino(opened(), metastore, also_hudi=True)
     assert [change.kind for change in done.changes if change.what.startswith("partition ")] == ["drop"]

@@ -13,14 +13,14 @@ from table_format.errors import ServiceError
 
 class Recorder:
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.calls: list[str] = []
 
     async def start(self) -> int:
-        self.told.append("start")
+        self.calls.append("start")
         return 4711
 
     async def stop(self, drain_seconds: float = 0) -> None:
-        self.told.append(f"stop {drain_seconds}")
+        self.calls.append(f"stop {drain_seconds}")
 
 
 def beside(server: Recorder, port: int = 0) -> BaseService:
@@ -39,7 +39,7 @@ def test_ports_are_known_after_the_start() -> None:
         await service.stop(2.5)
 
     asyncio.run(run())
-    assert server.told == ["start", "stop 2.5"]
+    assert server.calls == ["start", "stop 2.5"]
 
 
 def test_without_its_status_page_a_server_does_not_stay() -> None:
@@ -53,4 +53,4 @@ def test_without_its_status_page_a_server_does_not_stay() -> None:
         await first.stop(0)
 
     asyncio.run(run())
-    assert server.told == ["start", "stop 0"]
+    assert server.calls == ["start", "stop 0"]

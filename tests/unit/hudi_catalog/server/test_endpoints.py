@@ -131,9 +131,9 @@ def warnings(service: Any) -> list[str]:
         await service.stop(0)
         return service.warnings  # type: ignore[no-any-return]
 
-    found = asyncio.run(run())
-    assert [record["message"] for record in reversed(service.log.recent())] == list(found)
-    return [re.sub(r":\d+ has", " has", warning) for warning in found]
+    messages = asyncio.run(run())
+    assert [record["message"] for record in reversed(service.log.recent())] == list(messages)
+    return [re.sub(r":\d+ has", " has", warning) for warning in messages]
 
 
 def test_every_door_that_stands_open_has_a_line(tmp_path: Path, authority: Authority, files: TlsFiles) -> None:
@@ -179,7 +179,7 @@ def test_the_gateway_names_open_metastores_too(tmp_path: Path, files: TlsFiles) 
 @pytest.mark.slow
 def test_the_command_says_it_on_the_terminal(tmp_path: Path, start: Callable[..., Command]) -> None:
     serving = start("serve", "trino", str(tmp_path), "--host", ALL, "--port", "0", "--http-port", "0")
-    (line,) = [line for line in serving.said if "open door" in line]
+    (line,) = [line for line in serving.lines if "open door" in line]
     assert f"the service for Trino at {ALL}:{serving.port} has no TLS" in line
     assert "status at http://127.0.0.1:" in serving.text  # the page stays on loopback unless told otherwise
     serving.process.terminate()

@@ -31,33 +31,33 @@ hosting.serve(Service(), lambda: print("started", flush=True))
 
 
 class Recorder:
-    """A service that remembers what it was told, and in which thread."""
+    """A service that remembers its calls, and in which thread."""
 
     drain_seconds = 1.0
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self.threads: set[str] = set()
 
     async def start(self) -> None:
         self.threads.add(threading.current_thread().name)
         if self.error:
             raise self.error
-        self.told.append("start")
+        self.calls.append("start")
 
     def set_ready(self, ready: bool, /) -> None:
-        self.told.append(f"ready {ready}")
+        self.calls.append(f"ready {ready}")
 
     def busy(self) -> bool:
         return False
 
     async def stop(self, drain_seconds: float, /) -> None:
         self.threads.add(threading.current_thread().name)
-        self.told.append(f"stop {drain_seconds}")
+        self.calls.append(f"stop {drain_seconds}")
 
     def reopen_log(self) -> None:
-        self.told.append("reopened")
+        self.calls.append("reopened")
 
 
 @pytest.mark.slow
@@ -65,12 +65,12 @@ def test_a_process_ends_although_a_thread_hangs() -> None:
     process = subprocess.Popen([sys.executable, "-c", HANGING], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        with process.stdout as said:
-            assert [said.readline(), said.readline()] == ["started\n", "ready True\n"]
+        with process.stdout as output:
+            assert [output.readline(), output.readline()] == ["started\n", "ready True\n"]
             process.send_signal(signal.SIGHUP)
-            assert said.readline() == "reopened\n"
+            assert output.readline() == "reopened\n"
             process.terminate()
-            assert said.read() == "ready False\nstop True\n"
+            assert output.read() == "ready False\nstop True\n"
         assert process.wait(60) == 0
     finally:
         process.kill()
@@ -80,8 +80,8 @@ def test_a_process_ends_although_a_thread_hangs() -> None:
 def test_a_thread_hosts_a_service_for_a_block() -> None:
     service = Recorder()
     with hosted(service, drain_seconds=2.0):
-        assert service.told == ["start", "ready True"]
-    assert service.told == ["start", "ready True", "ready False", "stop 2.0"]
+        assert service.calls == ["start", "ready True"]
+    assert service.calls == ["start", "ready True", "ready False", "stop 2.0"]
     assert service.threads == {"service"}
     assert "service" not in {thread.name for thread in threading.enumerate()}
 
@@ -96,4 +96,4 @@ def test_an_error_of_the_block_stops_the_service() -> None:
     service = Recorder()
     with pytest.raises(KeyError), hosted(service):
         raise KeyError("x")
-    assert service.told[-1] == "stop 5.0"
+    assert service.calls[-1] == "stop 5.0"

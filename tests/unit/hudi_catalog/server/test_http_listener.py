@@ -23,8 +23,8 @@ READ, SLOWLY, IDLE = 0.8, 1.0, 30.0
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    with listening(IDLE) as found:
-        yield found
+    with listening(IDLE) as service:
+        yield service
 
 
 @contextmanager
@@ -61,12 +61,12 @@ def listening(idle: float, connections: int = 100) -> Iterator[int]:
 
 def answers(connection: socket.socket, count: int) -> bytes:
     """So many answers."""
-    found = b""
-    while found.count(b"fine") < count:
+    received = b""
+    while received.count(b"fine") < count:
         chunk = connection.recv(65_536)
-        assert chunk, found
-        found += chunk
-    return found
+        assert chunk, received
+        received += chunk
+    return received
 
 
 def send_slowly(connection: socket.socket, data: bytes) -> None:

@@ -56,8 +56,8 @@ def test_a_line_tells_what_was_planned(plan: Plan) -> None:
     assert (line["files_in"], line["files_out"]) == (plan.files_total, len(plan))
     assert (line["bytes_in"], line["bytes_out"]) == (plan.bytes_total, plan.bytes_kept)
     assert 0 < line["files_out"] < line["files_in"]
-    told = [(s["name"], s["in"], s["out"], s["pruned"], s["reason"]) for s in line["stages"]]
-    assert told == [(s.name, s.files_in, s.files_out, s.pruned, s.reason) for s in plan.stages]
+    stages = [(s["name"], s["in"], s["out"], s["pruned"], s["reason"]) for s in line["stages"]]
+    assert stages == [(s.name, s.files_in, s.files_out, s.pruned, s.reason) for s in plan.stages]
     assert counted.calls == [("trino", len(plan), 0.0125)]
     assert log.recent() == [line]
 

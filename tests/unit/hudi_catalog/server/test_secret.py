@@ -34,9 +34,9 @@ def test_a_short_secret_is_refused_wherever_it_comes_from(value: str, tmp_path: 
     path = tmp_path / "secret"
     path.write_text(value)
     path.chmod(0o600)
-    for given in ((str(path), {}), (None, {ENVIRONMENT: value})):
+    for arguments in ((str(path), {}), (None, {ENVIRONMENT: value})):
         with pytest.raises(OptionError, match=r"a secret of \d+ bytes; it must have at least 16") as caught:
-            load_secret(*given)
+            load_secret(*arguments)
         assert not value or value not in str(caught.value)
 
 

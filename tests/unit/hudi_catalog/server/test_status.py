@@ -28,12 +28,12 @@ def plan(golden: Callable[[str], GoldenTable]) -> Plan:
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:
-    found = {}
+    values = {}
     for family in text_string_to_metric_families(metrics.text().decode()):
         for sample in family.samples:
             labels = [value for name, value in sorted(sample.labels.items()) if name != "le"]
-            found[sample.name.removeprefix("hudi_catalog_"), *labels] = sample.value
-    return found
+            values[sample.name.removeprefix("hudi_catalog_"), *labels] = sample.value
+    return values
 
 
 def with_server(server: StatusServer, use: Callable[[Callable[[str], Awaitable[Answer]]], Awaitable[None]]) -> None:
@@ -58,15 +58,15 @@ def test_planned_scans_are_counted_by_stage(plan: Plan) -> None:
     log = QueryLog(None, metrics)
     log.planned("trino", "t", plan, seconds=0.02)
     log.planned("trino", "t", plan, seconds=0.03)
-    found = samples(metrics)
-    assert found["planned_scans_total", "trino"] == 2
-    assert found["planning_seconds_sum", "trino"] == pytest.approx(0.05)
-    assert found["scan_files_total", "trino", "in"] == 2 * plan.files_total
-    assert found["scan_files_total", "trino", "out"] == 2 * len(plan)
-    assert found["scan_bytes_total", "trino", "out"] == 2 * plan.bytes_kept
-    assert found["stage_files_total", "trino", "partition", "in"] == 2 * plan.files_total
-    assert found["stage_files_total", "trino", "partition", "out"] == 2 * plan.stages[0].files_out
-    assert found["unknown_filters_total", "trino"] == 2
+    values = samples(metrics)
+    assert values["planned_scans_total", "trino"] == 2
+    assert values["planning_seconds_sum", "trino"] == pytest.approx(0.05)
+    assert values["scan_files_total", "trino", "in"] == 2 * plan.files_total
+    assert values["scan_files_total", "trino", "out"] == 2 * len(plan)
+    assert values["scan_bytes_total", "trino", "out"] == 2 * plan.bytes_kept
+    assert values["stage_files_total", "trino", "partition", "in"] == 2 * plan.files_total
+    assert values["stage_files_total", "trino", "partition", "out"] == 2 * plan.stages[0].files_out
+    assert values["unknown_filters_total", "trino"] == 2
 
 
 def test_requests_rows_and_queries_are_counted() -> None:
@@ -79,17 +79,17 @@ def test_requests_rows_and_queries_are_counted() -> None:
     metrics.watch("trino", "scans", lambda: 3)
     metrics.watch("trino", "tables", lambda: 1 / 0)
     metrics.watch_total("trino", "bytes in", lambda: 17)
-    found = samples(metrics)
-    assert found["requests_total", "getSplits", "ok", "trino"] == 1
-    assert found["requests_total", "getSplits", "refused", "trino"] == 1
-    assert found["request_seconds_count", "getSplits", "trino"] == 2
-    assert found["served_rows_total", "trino"] == 10
-    assert found["served_bytes_total", "trino"] == 1_000
-    assert found["connections_total", "oversized", "trino"] == 1
-    assert found["queries_total", "rewritten", "pruned", "gateway"] == 1
-    assert found["open", "trino", "scans"] == 3
-    assert found["network_total", "trino", "bytes in"] == 17
-    assert found["open", "trino", "tables"] != found["open", "trino", "tables"]  # NaN: the others still come
+    values = samples(metrics)
+    assert values["requests_total", "getSplits", "ok", "trino"] == 1
+    assert values["requests_total", "getSplits", "refused", "trino"] == 1
+    assert values["request_seconds_count", "getSplits", "trino"] == 2
+    assert values["served_rows_total", "trino"] == 10
+    assert values["served_bytes_total", "trino"] == 1_000
+    assert values["connections_total", "oversized", "trino"] == 1
+    assert values["queries_total", "rewritten", "pruned", "gateway"] == 1
+    assert values["open", "trino", "scans"] == 3
+    assert values["network_total", "trino", "bytes in"] == 17
+    assert values["open", "trino", "tables"] != values["open", "trino", "tables"]  # NaN: the others still come
 
 
 def test_names_from_outside_do_not_grow_the_metrics() -> None:
@@ -97,10 +97,10 @@ def test_names_from_outside_do_not_grow_the_metrics() -> None:
     for i in range(10_000):
         metrics.request("trino", f"garbage{i}", 0)
         metrics.query("gateway", "unchanged", f"why {i}")
-    found = samples(metrics)
-    assert len([key for key in found if key[0] == "requests_total"]) == 65
-    assert found["requests_total", "other", "ok", "trino"] == 10_000 - 64
-    assert len([key for key in found if key[0] == "queries_total"]) == 65
+    values = samples(metrics)
+    assert len([key for key in values if key[0] == "requests_total"]) == 65
+    assert values["requests_total", "other", "ok", "trino"] == 10_000 - 64
+    assert len([key for key in values if key[0] == "queries_total"]) == 65
 
 
 def test_ready_only_while_queries_are_taken() -> None:

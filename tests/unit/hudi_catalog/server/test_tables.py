@@ -266,8 +266,8 @@ def test_callers_that_come_together_share_a_refresh(tables: WarehouseTables, mon
         return tables.newest("db.trips")[1]
 
     with ThreadPoolExecutor(16) as pool:
-        found = list(pool.map(ask, range(16)))
-    assert len(set(map(id, found))) == 1
+        snapshots = list(pool.map(ask, range(16)))
+    assert len(set(map(id, snapshots))) == 1
     assert counted.most == 1
     assert counted.count <= 4  # the first one's, and one for those that came while it ran
 

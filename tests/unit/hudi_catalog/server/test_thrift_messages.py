@@ -41,7 +41,7 @@ def test_a_domain_of_trino_has_its_values(service, recorded) -> None:
     calls = [read_call(service, frame) for frame in recorded]
     domains = [call.arguments.outputConstraint.domains for call in calls if call.name == "trinoGetSplits"]
     assert domains[0] == {}
-    domain = next(found for found in domains if set(found) == {"a", "i", "d", "s", "dt", "ts", "b"})
+    domain = next(each for each in domains if set(each) == {"a", "i", "d", "s", "dt", "ts", "b"})
     ranges = domain["a"].valueSet.rangeValueSet.ranges
     assert [one.low.value.bigintData.longs for one in ranges] == [[1], [2], [9223372036854775807]]
     text = domain["s"].valueSet.rangeValueSet.ranges[0].low.value.varcharData

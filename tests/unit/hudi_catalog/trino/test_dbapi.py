@@ -18,15 +18,15 @@ from table_format.errors import OptionError
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     """The statements that the client's own cursors get."""
-    found: list[tuple[str, Any]] = []
+    statements: list[tuple[str, Any]] = []
 
     def execute(cursor: Any, operation: str, params: Any = None) -> Any:
-        found.append((operation, params))
+        statements.append((operation, params))
         return cursor
 
     monkeypatch.setattr(trino.dbapi.Cursor, "execute", execute)
     monkeypatch.setattr(trino.dbapi.SegmentCursor, "execute", execute)
-    return found
+    return statements
 
 
 class Doubler:
@@ -68,9 +68,9 @@ def test_statements_are_rewritten_before_they_are_sent(connection: Connection, s
 def test_parameters_are_planned_with_and_sent_as_they_are(connection: Connection, sent: list[Any]) -> None:
     connection.cursor().execute("select ?", ["it's", dt.date(2024, 1, 1), None])
     assert sent == [("select ? select ?", ["it's", dt.date(2024, 1, 1), None])]
-    told = connection.rewriter.asked[0]  # type: ignore[attr-defined]
-    assert told[3] == ["'it''s'", "DATE '2024-01-01'", "NULL"]
-    assert told[4] == 20_000
+    request = connection.rewriter.asked[0]  # type: ignore[attr-defined]
+    assert request[3] == ["'it''s'", "DATE '2024-01-01'", "NULL"]
+    assert request[4] == 20_000
 
 
 def test_parameters_that_the_client_refuses_reach_it(connection: Connection, sent: list[Any]) -> None:

@@ -25,13 +25,13 @@ def test_splits_have_the_rows_of_a_scan(golden: Golden, name: str) -> None:
     server = RowServer(Pinned(snapshot), TRUNCATED)
     columns = columns_of(snapshot.schema, TRUNCATED.types)
     names = [column.name for column in columns]
-    found: list[Any] = []
+    rows: list[Any] = []
     for split in splits_of(table, snapshot):
         whole = rows_of(server, split, names)
         assert repr(rows_of(server, split, names, 700)) == repr(whole)  # NaN differs from itself
         assert rows_of(server, split, []) == [()] * len(whole)
         assert repr(rows_of(server, split, names[-1:], 300)) == repr([row[-1:] for row in whole])
-        found += whole
+        rows += whole
     expected = expected_rows(table.scan().to_arrow(), columns)
-    assert Counter(map(repr, found)) == Counter(map(repr, expected))
-    assert found
+    assert Counter(map(repr, rows)) == Counter(map(repr, expected))
+    assert rows

@@ -27,7 +27,7 @@ KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 def batches(draw: st.DrawFn) -> list[pa.RecordBatch]:
     names = draw(st.lists(st.sampled_from(sorted(KINDS)), max_size=4, unique=True))
     schema = pa.schema([(name, KINDS[name][0]) for name in names])
-    found = []
+    drawn_batches = []
     for size in draw(st.lists(st.integers(0, 12), min_size=1, max_size=4)):
         nullable = draw(st.booleans())
         arrays: list[Any] = []
@@ -35,8 +35,8 @@ def batches(draw: st.DrawFn) -> list[pa.RecordBatch]:
             kind, values = KINDS[name]
             drawn = draw(st.lists(st.none() | values if nullable else values, min_size=size, max_size=size))
             arrays.append(pa.array([None, *drawn, None], kind).slice(1, size))
-        found.append(pa.RecordBatch.from_arrays(arrays, schema=schema) if names else pa.record_batch([]))
-    return found
+        drawn_batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema) if names else pa.record_batch([]))
+    return drawn_batches
 
 
 def cells(batch: pa.RecordBatch) -> list[Cells]:
@@ -47,8 +47,10 @@ def cells(batch: pa.RecordBatch) -> list[Cells]:
 
 @pytest.mark.slow
 @given(batches(), st.integers(0, 900), st.data())
-def test_pages_of_any_size_hold_the_same_rows(found: list[pa.RecordBatch], room: int, data: st.DataObject) -> None:
-    kinds = [column.block for column in columns_of(found[0].schema, TypeMapping())]
+def test_pages_of_any_size_hold_the_same_rows(
+    drawn_batches: list[pa.RecordBatch], room: int, data: st.DataObject
+) -> None:
+    kinds = [column.block for column in columns_of(drawn_batches[0].schema, TypeMapping())]
     limit = TOKEN_BYTES + room
     rows: list[list[Any]] = [[] for _ in kinds]
     builder = PageBuilder(kinds, limit)
@@ -65,7 +67,7 @@ def test_pages_of_any_size_hold_the_same_rows(found: list[pa.RecordBatch], room:
             assert len(values) == page.rowCount
             column.extend(values)
 
-    for batch in found:
+    for batch in drawn_batches:
         columns, at = cells(batch), 0
         while at < batch.num_rows:
             count = builder.fitting(columns, at, batch.num_rows)
@@ -76,7 +78,7 @@ def test_pages_of_any_size_hold_the_same_rows(found: list[pa.RecordBatch], room:
                 send(token)
                 builder = PageBuilder(kinds, limit)
     send(None)
-    expected = [[value for batch in found for value in decoded_alone(batch, i)] for i in range(len(kinds))]
+    expected = [[value for batch in drawn_batches for value in decoded_alone(batch, i)] for i in range(len(kinds))]
     assert rows == expected
 
 

@@ -82,8 +82,8 @@ class Serving:
         token: bytes | None = None,
         desired: list[str] | None = ["k"],  # noqa: B006
     ) -> tuple[list[TrinoSplit], bytes | None]:
-        found = self.planner.splits(table, desired=desired, constraint=constraint, limit=most, token=token)
-        return [self.codec.unpack(one) for one in found.split_ids], found.next_token
+        planned = self.planner.splits(table, desired=desired, constraint=constraint, limit=most, token=token)
+        return [self.codec.unpack(one) for one in planned.split_ids], planned.next_token
 
 
 def key_of(one: FileSlice) -> tuple[Any, ...]:
@@ -156,12 +156,12 @@ def test_the_log_tells_what_was_planned(serving: Serving) -> None:
 
 
 def all_batches(serving: Serving, table: TableName, most: int, constraint: Any = EVERYTHING) -> list[list[TrinoSplit]]:
-    found, token = [], None
+    planned, token = [], None
     while True:
         splits, token = serving.batch(table, constraint, most, token)
-        found.append(splits)
+        planned.append(splits)
         if token is None:
-            return found
+            return planned
 
 
 @pytest.mark.parametrize("most", [1, 5, 11, 12, 13])
@@ -197,11 +197,11 @@ def test_services_whose_plans_differ_take_turns(warehouse: Path) -> None:
     first, second = Serving(warehouse), Serving(warehouse)
     wanted = domain(day=points("varchar", "2026-01-03"))
     must = keys(first.batch(TRIPS, wanted)[0])
-    found, token = first.batch(TRIPS, EVERYTHING, 1)
+    splits, token = first.batch(TRIPS, EVERYTHING, 1)
     more, token = second.batch(TRIPS, wanted, 2, token)
     rest, token = first.batch(TRIPS, EVERYTHING, 1_000, token)
     assert token is None
-    served = keys([*found, *more, *rest])
+    served = keys([*splits, *more, *rest])
     assert len(set(served)) == len(served)
     assert set(must) <= set(served)
 
@@ -220,19 +220,19 @@ def test_a_plan_is_evicted_with_its_last_splits(serving: Serving) -> None:
 def test_another_instance_goes_on_where_the_first_ended(warehouse: Path, most: int, size: str) -> None:
     """Each batch by a service that has never heard of the scan, every other one with other sizes of splits."""
     wanted = parts_of(Serving(warehouse, split_size="1").batch(LARGE)[0])
-    found: list[TrinoSplit] = []
+    planned: list[TrinoSplit] = []
     token = None
     for number in range(100):
         serving = Serving(warehouse, split_size=size if number % 2 else "20000")
         splits, token = serving.batch(LARGE, EVERYTHING, most, token)
-        found += splits
+        planned += splits
         if token is None:
             break
-    handed = slices(found)
+    handed = slices(planned)
     counts = Counter(one.base for one in handed)
     assert len(counts) == 3
     whole = {one.base for one in handed if one.row_groups is None}
-    assert {part for part in parts_of(found) if part[0] not in whole} == {p for p in wanted if p[0] not in whole}
+    assert {part for part in parts_of(planned) if part[0] not in whole} == {p for p in wanted if p[0] not in whole}
     assert all(counts[base] == 1 for base in whole)
     flat = [(one.base, group) for one in handed for group in one.row_groups or ()]
     assert len(flat) == len(set(flat))
@@ -349,9 +349,9 @@ def test_small_files_go_together(serving: Serving, monkeypatch: pytest.MonkeyPat
     single, _ = serving.batch(TRIPS)
     monkeypatch.setattr(batches, "_MIN_SPLITS", 3)
     for most in (1, 2, 10):
-        found = [split for batch in all_batches(serving, TRIPS, most) for split in batch]
-        assert 3 <= len(found) <= 6
-        assert keys(found) == keys(single)
+        splits = [split for batch in all_batches(serving, TRIPS, most) for split in batch]
+        assert 3 <= len(splits) <= 6
+        assert keys(splits) == keys(single)
     first, token = serving.batch(TRIPS, most=2)
     other, _ = Serving.of(serving).batch(TRIPS, token=token)
     assert keys(first + other) == keys(single)
@@ -382,9 +382,9 @@ def test_counts_are_known_by_statistics(serving: Serving, monkeypatch: pytest.Mo
 def test_a_batch_is_no_larger_than_a_frame_may_be(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, _ = serving.batch(TRIPS)
     monkeypatch.setattr(batches, "_MAX_BATCH_BYTES", 700)
-    found = all_batches(serving, TRIPS, 1_000)
-    assert 3 <= len(found) <= 6
-    assert [key for batch in found for key in keys(batch)] == keys(whole)
+    planned = all_batches(serving, TRIPS, 1_000)
+    assert 3 <= len(planned) <= 6
+    assert [key for batch in planned for key in keys(batch)] == keys(whole)
     monkeypatch.setattr(batches, "_MAX_BATCH_BYTES", 0)
     assert [len(batch) for batch in all_batches(serving, TRIPS, 1_000)] == [1] * 12
 

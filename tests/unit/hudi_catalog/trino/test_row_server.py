@@ -175,9 +175,9 @@ def test_pages_do_not_depend_on_what_is_kept(served: Served, most: int, batch: i
     options = TrinoOptions(batch_rows=batch) if keep else TrinoOptions(batch_rows=batch, cursor_memory=0)
     few = constrained(served.split, n=ranges(between("bigint", 900, 950), between("bigint", 3_100, 3_105)))
     split = few if narrow else replace(served.split, slices=(replace(served.split.slices[0], row_groups=(3,)),))
-    found = rows_of(RowServer(Pinned(served.snapshot), options), split, ["n", "s"], most)
-    assert found == rows_of(served.server, split, ["n", "s"])
-    assert found
+    rows = rows_of(RowServer(Pinned(served.snapshot), options), split, ["n", "s"], most)
+    assert rows == rows_of(served.server, split, ["n", "s"])
+    assert rows
 
 
 def test_a_page_can_be_asked_for_twice(served: Served) -> None:
@@ -357,11 +357,11 @@ def test_merged_slices_with_a_constraint(golden: Golden) -> None:
     server = RowServer(Pinned(snapshot), TrinoOptions.parse({"hoodie.catalog.trino.type.timestamp": "truncate"}))
     keys: list[Any] = table.scan(columns=["_hoodie_record_key"]).to_arrow()["_hoodie_record_key"].to_pylist()
     assert any(snapshot.has_logs)
-    found: list[Any] = []
+    rows: list[Any] = []
     for split in splits_of(table, snapshot):
         chosen = constrained(split, hoodie_record_key=points("varchar", *keys[:5]))
-        found += rows_of(server, chosen, ["hoodie_record_key"], 350)
-    assert sorted(found) == sorted((key.encode(),) for key in keys if key in set(keys[:5]))
+        rows += rows_of(server, chosen, ["hoodie_record_key"], 350)
+    assert sorted(rows) == sorted((key.encode(),) for key in keys if key in set(keys[:5]))
 
 
 def test_merged_slices_are_read_in_pieces(golden: Golden) -> None:
@@ -381,10 +381,10 @@ def test_positions_are_those_of_all_rows(served: Served) -> None:
     files = served.snapshot.file_slice(int(served.snapshot.live_rows[0]))
     for groups in (None, (0, 3), (5,), (1, 2, 4)):
         pieces = slice_rows.slice_batches(served.snapshot, files, ["n"], row_groups=groups, start=7, batch_rows=50)
-        found = [(at, piece.column("n").to_pylist()) for at, piece in pieces]
-        assert found
-        assert all(order[at : at + len(numbers)] == numbers for at, numbers in found)
-        assert found[0][0] >= 7
+        numbered = [(at, piece.column("n").to_pylist()) for at, piece in pieces]
+        assert numbered
+        assert all(order[at : at + len(numbers)] == numbers for at, numbers in numbered)
+        assert numbered[0][0] >= 7
 
 
 def test_row_groups_of_a_part_are_left_out_by_the_constraint(served: Served) -> None:

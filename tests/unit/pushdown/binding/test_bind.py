@@ -194,10 +194,10 @@ def test_names_with_dots_are_found():
 
 def test_time_zone_of_the_session():
     berlin = {"time_zone": "Europe/Berlin"}
-    found = bind(parse_sql("at >= '2020-07-01 02:00:00'"), SCHEMA, **berlin)
-    assert found.values[0].as_py() == dt.datetime(2020, 7, 1, 0, 0, tzinfo=UTC)
-    found = bind(col("day") <= dt.datetime(2020, 6, 30, 22, 0, tzinfo=UTC), SCHEMA, **berlin)
-    assert found.values[0].as_py() == dt.date(2020, 7, 1)
+    bound = bind(parse_sql("at >= '2020-07-01 02:00:00'"), SCHEMA, **berlin)
+    assert bound.values[0].as_py() == dt.datetime(2020, 7, 1, 0, 0, tzinfo=UTC)
+    bound = bind(col("day") <= dt.datetime(2020, 6, 30, 22, 0, tzinfo=UTC), SCHEMA, **berlin)
+    assert bound.values[0].as_py() == dt.date(2020, 7, 1)
     # The hour that clocks skip counts as if they had not yet been changed, the hour they repeat as its first time.
     skipped = bind(col("at") == dt.datetime(2020, 3, 29, 2, 30), SCHEMA, **berlin)
     assert skipped.values[0].as_py() == dt.datetime(2020, 3, 29, 1, 30, tzinfo=UTC)

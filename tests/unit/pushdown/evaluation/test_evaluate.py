@@ -36,8 +36,8 @@ def stats(kind, low, high, nulls=None, rows=None, **more):
 
 def outcomes(text, kind, low, high, **more):
     schema = pa.schema({"a": kind})
-    found = evaluate(bind(parse_sql(text), schema), {"a": stats(kind, low, high, **more)}, len(low))
-    flags = zip(found.can_true, found.can_false, found.can_null, strict=True)
+    truths = evaluate(bind(parse_sql(text), schema), {"a": stats(kind, low, high, **more)}, len(low))
+    flags = zip(truths.can_true, truths.can_false, truths.can_null, strict=True)
     return ["".join(letter for letter, flag in zip("TFN", each, strict=True) if flag) for each in flags]
 
 
@@ -133,10 +133,10 @@ def test_long_common_prefixes_do_not_confuse_lists():
     stem = "s" * 40
     texts = ", ".join(f"'{stem}{x}'" for x in "bdf")
     low, high = [stem + x for x in "aceg"], [stem + x for x in "aceg"]
-    found = outcomes(f"a IN ({texts})", pa.string(), [*low, stem + "a"], [*high, stem + "z"])
-    assert found[4] == "TF"
-    assert found[3] == "F"
-    assert all("F" in each for each in found)
+    truths = outcomes(f"a IN ({texts})", pa.string(), [*low, stem + "a"], [*high, stem + "z"])
+    assert truths[4] == "TF"
+    assert truths[3] == "F"
+    assert all("F" in each for each in truths)
     short = outcomes("a IN ('b', 'd', 'f')", pa.string(), list("aceg"), list("acez"))
     assert short == ["F", "F", "F", "F"]
     assert outcomes("a IN ('b', 'd', 'f')", pa.string(), ["ba", "b", "c"], ["cz", "c", "cz"]) == ["F", "TF", "F"]
@@ -170,8 +170,8 @@ def test_bounds_from_before_a_type_was_widened():
 )
 def test_bounds_of_another_type_count_only_where_they_are_the_same_values(own, column, low, high, literal, expected):
     bound = bind(parse_sql(f"a = {literal}"), pa.schema({"a": column}))
-    found = evaluate(bound, {"a": stats(own, [low], [high])}, 1)
-    assert (found.can_true[0], found.can_false[0]) == ("T" in expected, True)
+    truths = evaluate(bound, {"a": stats(own, [low], [high])}, 1)
+    assert (truths.can_true[0], truths.can_false[0]) == ("T" in expected, True)
 
 
 def test_bounds_that_are_null_compare_as_false():
@@ -209,9 +209,9 @@ def test_statistics_must_fit_together():
 def test_restricting_hides_other_columns_and_keeps_the_shape():
     schema = pa.schema({"a": pa.int64(), "p": pa.string()})
     bound = bind(parse_sql("p = 'x' AND a > 5 OR NOT (p <> 'y' OR a = 1)"), schema)
-    found = evaluate(restrict(bound, ["p"]), {"p": stats(pa.string(), ["x", "y", "z"], ["x", "y", "z"])}, 3)
-    assert found.can_true.tolist() == [True, True, False]
-    assert not found.only_true.any()
+    truths = evaluate(restrict(bound, ["p"]), {"p": stats(pa.string(), ["x", "y", "z"], ["x", "y", "z"])}, 3)
+    assert truths.can_true.tolist() == [True, True, False]
+    assert not truths.only_true.any()
 
 
 def test_no_function_is_called_for_each_of_a_hundred_thousand_files():
@@ -238,11 +238,11 @@ def test_deep_trees_need_little_memory_and_work():
     for i in range(5000):
         tree = ~((col("a") > i) | tree) if i % 2 else (col("a") < i) & tree
     bound = bind(tree, schema)
-    found = evaluate(bound, {"a": stats(pa.int64(), [1, 6], [4, 9])}, 2)
+    truths = evaluate(bound, {"a": stats(pa.int64(), [1, 6], [4, 9])}, 2)
     smaller = simplify(bound)
     assert function_calls(lambda: simplify(bind(tree, schema))) < 10_000_000  # about 3.5 million
     again = evaluate(smaller, {"a": stats(pa.int64(), [1, 6], [4, 9])}, 2)
-    assert (found.can_true | ~again.can_true).all()
+    assert (truths.can_true | ~again.can_true).all()
 
 
 @pytest.mark.parametrize(
@@ -271,8 +271,8 @@ def test_deep_trees_need_little_memory_and_work():
 def test_nan_is_seen_as_every_engine_sees_it(text, with_nan, without, kind):
     assert outcomes(text, kind, [5.0], [9.0]) == [without]
     assert outcomes(text, kind, [5.0], [9.0], bounds_cover_nan=False) == [with_nan]
-    found = outcomes(text, kind, [5.0, -np.inf, None], [np.inf, 9.0, None])
-    assert all(set(with_nan) <= set(each) for each in found)
+    truths = outcomes(text, kind, [5.0, -np.inf, None], [np.inf, 9.0, None])
+    assert all(set(with_nan) <= set(each) for each in truths)
 
 
 def test_one_bound_that_is_nan_spoils_the_other():
@@ -296,8 +296,8 @@ def test_no_files_at_all():
 def test_texts_of_which_all_are_null_are_believed_where_the_count_is_certain(kind):
     more = {"nulls": [10, 3], "rows": [10, 10]}
     for certain, expected in ((False, ["TFN", "TFN"]), (True, ["N", "TFN"])):
-        found = outcomes("a = 'x'", kind, [None, None], [None, None], all_null_is_certain=certain, **more)
-        assert found == expected
+        truths = outcomes("a = 'x'", kind, [None, None], [None, None], all_null_is_certain=certain, **more)
+        assert truths == expected
         taken = stats(kind, [None, None], [None, None], all_null_is_certain=certain, **more).take(np.array([0]))
         assert taken.all_null_is_certain is certain
     # A contradiction is none the more certain.
@@ -397,8 +397,8 @@ def test_what_is_known_in_part_is_used_in_part():
 )
 def test_zeros_are_the_bounds_of_integer_columns_without_values_only(kind, low, high, expected):
     literal = {pa.date32(): "DATE '1970-01-05'", pa.string(): "'5'"}.get(kind, "5")
-    found = outcomes(f"a = {literal}", kind, [low], [high], nulls=[10], rows=[10], all_null_is_certain=True)
-    assert found == [expected]
+    truths = outcomes(f"a = {literal}", kind, [low], [high], nulls=[10], rows=[10], all_null_is_certain=True)
+    assert truths == [expected]
 
 
 def test_branches_without_children_and_constants():
@@ -410,8 +410,8 @@ def test_branches_without_children_and_constants():
         (Constant(value=False), [False, True, False]),
         (Constant(value=None), [False, False, True]),
     ):
-        found = evaluate(expression, {}, 1)
-        assert [found.can_true[0], found.can_false[0], found.can_null[0]] == expected
+        truths = evaluate(expression, {}, 1)
+        assert [truths.can_true[0], truths.can_false[0], truths.can_null[0]] == expected
 
 
 def test_64_bit_floats_are_not_rounded():

@@ -11,8 +11,8 @@ TEXT_OPS = {Op.LIKE, Op.STARTS_WITH}
 
 
 def truths(op: Op, literal: object, values: list) -> list[Truth]:
-    found = matches(Predicate(op, "a", (literal,)), pa.table({"a": values})).to_pylist()
-    return [LETTERS[truth] for truth in found]
+    rows = matches(Predicate(op, "a", (literal,)), pa.table({"a": values})).to_pylist()
+    return [LETTERS[truth] for truth in rows]
 
 
 @pytest.mark.parametrize("op", [op for op in TABLE if op not in TEXT_OPS])

@@ -19,8 +19,8 @@ def cases():
 
 @pytest.mark.parametrize(("dialect", "text", "expected"), list(cases()))
 def test_conditions(dialect, text, expected):
-    found = parse_sql(text, dialect)
-    assert found.to_sql() == expected
+    expression = parse_sql(text, dialect)
+    assert expression.to_sql() == expected
 
 
 @pytest.mark.parametrize(("dialect", "text", "expected"), list(cases()))

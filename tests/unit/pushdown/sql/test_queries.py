@@ -46,8 +46,8 @@ TABLES = {
     ],
 )
 def test_queries(sql, expected):
-    found = predicates_of_query(sql, "spark", TABLES)
-    assert {name: filter_.to_sql() for name, filter_ in found.items()} == expected
+    filters = predicates_of_query(sql, "spark", TABLES)
+    assert {name: filter_.to_sql() for name, filter_ in filters.items()} == expected
 
 
 @pytest.mark.parametrize("sql", ["DELETE FROM t", "SELECT 1; SELECT 2", "SELECT FROM WHERE", ""])
@@ -75,8 +75,8 @@ def may_be_true(expression, table):
     def leaf(node):
         if isinstance(node, Unknown):
             return np.ones(table.num_rows, bool), np.ones(table.num_rows, bool)
-        found = matches(node, table).to_pylist()
-        return np.array([value is True for value in found]), np.array([value is False for value in found])
+        truths = matches(node, table).to_pylist()
+        return np.array([value is True for value in truths]), np.array([value is False for value in truths])
 
     logic = Logic(
         leaf=leaf,

@@ -45,11 +45,11 @@ def test_the_truth_values_are_those_of_rows(parquet):
             with pytest.raises(InexactFilterError):
                 to_arrow_expression(expression, TABLE.schema)
             continue
-        found = to_arrow_expression(expression, TABLE.schema)
-        assert memory.to_table(columns={"truth": found})["truth"].to_pylist() == expected, text
+        filter_ = to_arrow_expression(expression, TABLE.schema)
+        assert memory.to_table(columns={"truth": filter_})["truth"].to_pylist() == expected, text
         # Readers leave row groups out by their statistics.
-        assert parquet.count_rows(filter=found) == expected.count(True), text
-        assert memory.to_table(columns={"truth": ~found})["truth"].to_pylist() == [
+        assert parquet.count_rows(filter=filter_) == expected.count(True), text
+        assert memory.to_table(columns={"truth": ~filter_})["truth"].to_pylist() == [
             None if truth is None else not truth for truth in expected
         ], text
         compared += 1
@@ -72,8 +72,8 @@ def test_texts_and_bytes_of_all_kinds(kind):
     table = pa.table({"a": values.cast(kind) if kind != pa.binary(1) else values.cast(pa.binary()).cast(kind)})
     for text in ("a = 'b'", "a >= 'b'", "a IN ('b', 'x')", "a NOT IN ('b', NULL)", "a <=> 'c'"):
         expression = parse_sql(text)
-        found = pyarrow.dataset.dataset(table).to_table(columns={"x": to_arrow_expression(expression, table.schema)})
-        assert found["x"].to_pylist() == matches(expression, table).to_pylist(), text
+        truths = pyarrow.dataset.dataset(table).to_table(columns={"x": to_arrow_expression(expression, table.schema)})
+        assert truths["x"].to_pylist() == matches(expression, table).to_pylist(), text
 
 
 def test_fields_of_null_structs_are_null():
@@ -81,8 +81,8 @@ def test_fields_of_null_structs_are_null():
     table = pa.table({"s": pa.StructArray.from_arrays([inner], names=["x"], mask=pa.array([False, True, False]))})
     dataset = pyarrow.dataset.dataset(table)
     for text, expected in (("s.x.y >= 1", [True, None, None]), ("s.x.y IS NULL", [False, True, True])):
-        found = to_arrow_expression(parse_sql(text), table.schema)
-        assert dataset.to_table(columns={"x": found})["x"].to_pylist() == expected
+        filter_ = to_arrow_expression(parse_sql(text), table.schema)
+        assert dataset.to_table(columns={"x": filter_})["x"].to_pylist() == expected
 
 
 def test_what_is_unknown_is_refused_or_weakened():
@@ -107,8 +107,8 @@ def test_what_is_unknown_is_refused_or_weakened():
 def test_the_column_must_be_there():
     with pytest.raises(UnknownColumnError):
         to_arrow_expression(parse_sql("b = 1"), pa.schema([("a", pa.int64())]))
-    found = to_arrow_expression(parse_sql("A = 1"), pa.schema([("a", pa.int64())]))
-    assert found.equals(pc.field("a") == pa.scalar(1, pa.int64()))
+    filter_ = to_arrow_expression(parse_sql("A = 1"), pa.schema([("a", pa.int64())]))
+    assert filter_.equals(pc.field("a") == pa.scalar(1, pa.int64()))
     with pytest.raises(UnknownColumnError):
         to_arrow_expression(parse_sql("A = 1"), pa.schema([("a", pa.int64())]), case_sensitive=True)
 
@@ -172,8 +172,8 @@ def test_the_largest_filters_fit_a_small_stack():
 
     def read() -> None:
         for expression in (And(lists), Or(lists), nested):
-            found = to_arrow_expression(expression, table.schema)
-            kept.append(pyarrow.dataset.dataset(table).count_rows(filter=found))
+            filter_ = to_arrow_expression(expression, table.schema)
+            kept.append(pyarrow.dataset.dataset(table).count_rows(filter=filter_))
 
     before = threading.stack_size(1 << 20)
     try:

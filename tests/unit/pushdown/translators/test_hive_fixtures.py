@@ -23,24 +23,24 @@ def rows_let_through(expression: HudiExpression, number: int) -> int:
 
 @pytest.mark.parametrize("case", TREES, ids=lambda case: case["sql"])
 def test_a_tree_of_hive(case):
-    found = from_hive_tree(case["input"])
-    assert found.to_sql() == case["expected"]
-    assert from_hive_json(json.dumps(case["input"])) == found
+    expression = from_hive_tree(case["input"])
+    assert expression.to_sql() == case["expected"]
+    assert from_hive_json(json.dumps(case["input"])) == expression
     if case["rows"] is None:
         return
-    if reasons_of(bind(found, hive_table(case["table"]).schema)):
-        assert rows_let_through(found, case["table"]) >= case["rows"]
+    if reasons_of(bind(expression, hive_table(case["table"]).schema)):
+        assert rows_let_through(expression, case["table"]) >= case["rows"]
     elif case["input"] is not None:
         # Where Hive sends no filter it had one all the same, and applies it itself.
-        assert matches(found, hive_table(case["table"])).to_pylist().count(True) == case["rows"]
+        assert matches(expression, hive_table(case["table"])).to_pylist().count(True) == case["rows"]
 
 
 @pytest.mark.parametrize("case", ARGUMENTS, ids=lambda case: case["sql"])
 def test_a_search_argument_of_hive(case):
-    found = from_search_argument(case["input"])
-    assert found.to_sql() == case["expected"]
+    expression = from_search_argument(case["input"])
+    assert expression.to_sql() == case["expected"]
     if case["rows"] is not None:
-        assert rows_let_through(found, case["table"]) >= case["rows"]
+        assert rows_let_through(expression, case["table"]) >= case["rows"]
 
 
 def test_most_filters_are_understood():

@@ -116,8 +116,8 @@ def test_bytes_come_in_hexadecimal():
 )
 def test_casts_of_columns(own, cast, to, literal, expected):
     node = call("GenericUDFOPLessThan", call(cast, column("a", own), to=to), value(literal, to))
-    found = from_hive_tree(node)
-    assert isinstance(found, Unknown) if expected is None else found.to_sql() == expected
+    expression = from_hive_tree(node)
+    assert isinstance(expression, Unknown) if expected is None else expression.to_sql() == expected
 
 
 def test_a_column_cast_to_double_is_compared_with_doubles_only():
@@ -211,22 +211,22 @@ def test_what_is_not_known_or_malformed_is_unknown(node):
 def test_is_true_of_a_condition_is_false_where_it_is_null():
     table = pa.table({"a": [1, 2, None]})
     for name, true_for in (("GenericUDFOPTrue", {0}), ("GenericUDFOPNotTrue", {1, 2})):
-        found = from_hive_tree(call(name, equal("int", "1")))
-        assert reasons_of(found)
+        expression = from_hive_tree(call(name, equal("int", "1")))
+        assert reasons_of(expression)
         for row in range(3):
-            assert (row in true_for) in possible(found, table, row)
-        assert True not in possible(found, table, 1) or name == "GenericUDFOPNotTrue"
+            assert (row in true_for) in possible(expression, table, row)
+        assert True not in possible(expression, table, 1) or name == "GenericUDFOPNotTrue"
 
 
 def possible(expression: HudiExpression, table: pa.Table, row: int) -> set:
     """What a filter with unknown parts may be for a row, as far as weakening it tells."""
     one = table.slice(row, 1)
-    found = set()
+    truths = set()
     for wanted, tried in ((True, expression), (False, Not(expression))):
         weak = to_arrow_expression(tried, one.schema, unknown="weaken")
         if one.filter(weak).num_rows:
-            found.add(wanted)
-    return found
+            truths.add(wanted)
+    return truths
 
 
 def test_roots():
@@ -254,10 +254,10 @@ def test_lists_of_structs():
     few = call("GenericUDFIn", pair, member("1", "x"), member("2", None))
     assert sql(few) == "(a <=> 1 AND b <=> 'x') OR (a <=> 2 AND b <=> NULL)"
     many = call("GenericUDFIn", pair, *(member(str(i), "x" if i else None) for i in range(101)))
-    found = from_hive_tree(many)
-    assert found.to_sql().endswith("unknown('101 combinations of a, b')")
+    expression = from_hive_tree(many)
+    assert expression.to_sql().endswith("unknown('101 combinations of a, b')")
     table = pa.table({"a": [0, 1, 2, 999], "b": [None, "x", "y", "x"]})
-    kept = table.filter(to_arrow_expression(found, table.schema, unknown="weaken"))
+    kept = table.filter(to_arrow_expression(expression, table.schema, unknown="weaken"))
     assert kept["a"].to_pylist() == [0, 1]
     for wrong in (
         member("1"),

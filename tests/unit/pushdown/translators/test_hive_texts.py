@@ -29,10 +29,10 @@ def test_texts_of_limited_length_lose_no_row(kind, operator):
     for literal in random.Random(1).sample(literals, 40):
         padded = literal.ljust(3) if kind == "char" else literal
         node = call(COMPARE[operator], column("a", f"{kind}(3)"), value(padded, f"{kind}(3)"))
-        found = from_hive_tree(node)
+        translated = from_hive_tree(node)
         wanted = limited(literal, kind, 3)
         for negate in (False, True):
-            expression = Not(found) if negate else found
+            expression = Not(translated) if negate else translated
             weak = to_arrow_expression(expression, table.schema, unknown="weaken")
             kept = set(table.filter(weak)["a"].to_pylist())
             true = {text for text in stored if HOLDS[operator](limited(text, kind, 3), wanted) is not negate}
@@ -49,8 +49,8 @@ def test_like_on_texts_of_limited_length(kind, pattern):
     stored = ["".join(letters) for size in range(5) for letters in itertools.product(" ab%\\", repeat=size)]
     stored += ["abc", "abcd", "abcde", "ab c"]
     table = pa.table({"a": stored})
-    found = from_hive_tree(call("like", column("a", kind), value(pattern, "string")))
-    kept = set(table.filter(to_arrow_expression(found, table.schema, unknown="weaken"))["a"].to_pylist())
+    expression = from_hive_tree(call("like", column("a", kind), value(pattern, "string")))
+    kept = set(table.filter(to_arrow_expression(expression, table.schema, unknown="weaken"))["a"].to_pylist())
     read = [text if kind == "string" else limited(text, kind.split("(")[0], 3) for text in stored]
     # Both ways in which releases of Hive read a backslash before another character.
     for regex in {_regex(pattern, both=False), _regex(pattern, both=True)}:

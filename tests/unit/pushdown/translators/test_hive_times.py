@@ -36,8 +36,8 @@ def test_clock_times_lose_no_instant():
     clocks = [moment.astimezone(berlin).replace(tzinfo=None) for moment in stored]
     for literal, (operator, name) in itertools.product(sorted(set(clocks)), COMPARE.items()):
         node = call(name, column("a", "timestamp"), value(str(literal), "timestamp"))
-        found = bind(from_hive_tree(node, time_zone="Europe/Berlin"), table.schema, time_zone="Europe/Berlin")
-        kept = to_arrow_expression(found, table.schema, unknown="weaken")
+        expression = bind(from_hive_tree(node, time_zone="Europe/Berlin"), table.schema, time_zone="Europe/Berlin")
+        kept = to_arrow_expression(expression, table.schema, unknown="weaken")
         hits = [HOLDS[operator](clock, literal) for clock in clocks]
         rows = set(table.filter(kept)["a"].to_pylist())
         assert {moment for moment, hit in zip(stored, hits, strict=True) if hit} <= {
@@ -61,15 +61,15 @@ TS, TO_DATE = column("a", "timestamp"), "GenericUDFDate"
     ],
 )
 def test_dates_of_times(node, expected):
-    found = from_hive_tree(call("GenericUDFOPEqual", node, value("2024-01-02", "date")))
-    assert isinstance(found, Unknown) if expected is None else found.to_sql() == expected
+    expression = from_hive_tree(call("GenericUDFOPEqual", node, value("2024-01-02", "date")))
+    assert isinstance(expression, Unknown) if expected is None else expression.to_sql() == expected
     assert isinstance(from_hive_tree(call("GenericUDFOPEqual", node, value("2024-01-02", "string"))), Unknown)
 
 
 def test_lists_of_functions_values():
     days = [value(f"2024-01-{day:02}", "date") for day in (2, 5)]
-    found = from_hive_tree(call("GenericUDFIn", call(TO_DATE, TS, to="date"), *days))
-    assert found.to_sql() == "CAST(a AS DATE) = DATE '2024-01-02' OR CAST(a AS DATE) = DATE '2024-01-05'"
+    expression = from_hive_tree(call("GenericUDFIn", call(TO_DATE, TS, to="date"), *days))
+    assert expression.to_sql() == "CAST(a AS DATE) = DATE '2024-01-02' OR CAST(a AS DATE) = DATE '2024-01-05'"
     many = call("GenericUDFIn", call(TO_DATE, TS, to="date"), *days * 51)
     assert isinstance(from_hive_tree(many), Unknown)
 
@@ -88,8 +88,8 @@ def test_lists_of_functions_values():
 )
 def test_years(own, number, expected):
     node = call("GenericUDFOPEqualOrGreaterThan", call("UDFYear", column("a", own), to="int"), value(number, "int"))
-    found = from_hive_tree(node)
-    assert isinstance(found, Unknown) if expected is None else found.to_sql() == expected
+    expression = from_hive_tree(node)
+    assert isinstance(expression, Unknown) if expected is None else expression.to_sql() == expected
 
 
 def test_days_that_begin_with_a_change_of_clocks_are_unknown():
@@ -115,8 +115,8 @@ def test_days_that_begin_with_a_change_of_clocks_are_unknown():
 )
 def test_beginnings_of_texts(operator, start, length, text, own, understood):
     function = call("substr", column("a", own), value(start, "int"), value(length, "int"), to="string")
-    found = from_hive_tree(call(COMPARE[operator], function, value(text, "string")))
-    assert isinstance(found, Unknown) is not understood
+    expression = from_hive_tree(call(COMPARE[operator], function, value(text, "string")))
+    assert isinstance(expression, Unknown) is not understood
     two = call("substr", column("a", "string"), value("1", "int"), to="string")
     assert isinstance(from_hive_tree(call("GenericUDFOPEqual", two, value("x", "string"))), Unknown)
 
@@ -141,8 +141,10 @@ def test_functions_of_times_lose_no_instant(zone, start):
             for year in (2018, 2023, 2024)
         ]
         for function, literal, wanted, values in tests:
-            found = bind(from_hive_tree(call(name, function, literal), time_zone=zone), table.schema, time_zone=zone)
-            kept = table.filter(to_arrow_expression(found, table.schema, unknown="weaken"))["a"].to_pylist()
+            expression = bind(
+                from_hive_tree(call(name, function, literal), time_zone=zone), table.schema, time_zone=zone
+            )
+            kept = table.filter(to_arrow_expression(expression, table.schema, unknown="weaken"))["a"].to_pylist()
             hits = {moment for moment, one in zip(stored, values, strict=True) if HOLDS[operator](one, wanted)}
             assert hits <= set(kept), (operator, literal)
             exact += hits == set(kept)

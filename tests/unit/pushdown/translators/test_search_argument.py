@@ -107,8 +107,8 @@ def test_branches():
     tree = branch(
         "OR", branch("AND", at(0), branch("AND", at(1), at(0))), branch("NOT", at(1)), constant("YES_NO_NULL")
     )
-    found = from_search_argument(of(leaf("EQUALS", 1), leaf("LESS_THAN", 5), tree=tree))
-    assert found.to_sql() == "(a = 1 AND a < 5 AND a = 1) OR a >= 5 OR unknown('YES_NO_NULL')"
+    expression = from_search_argument(of(leaf("EQUALS", 1), leaf("LESS_THAN", 5), tree=tree))
+    assert expression.to_sql() == "(a = 1 AND a < 5 AND a = 1) OR a >= 5 OR unknown('YES_NO_NULL')"
 
 
 @pytest.mark.parametrize(
@@ -124,21 +124,21 @@ def test_branches():
     ],
 )
 def test_truth_values_of_constants(name, outcomes):
-    found = from_search_argument(of(tree=constant(name)))
+    expression = from_search_argument(of(tree=constant(name)))
     table = pa.table({"a": [1]})
-    assert table.filter(to_arrow_expression(found, table.schema, unknown="weaken")).num_rows == (True in outcomes)
-    negated = to_arrow_expression(Not(found), table.schema, unknown="weaken")
+    assert table.filter(to_arrow_expression(expression, table.schema, unknown="weaken")).num_rows == (True in outcomes)
+    negated = to_arrow_expression(Not(expression), table.schema, unknown="weaken")
     assert table.filter(negated).num_rows == (False in outcomes)
-    if isinstance(found, Constant):
-        assert matches(found, table).to_pylist() == list(outcomes)
+    if isinstance(expression, Constant):
+        assert matches(expression, table).to_pylist() == list(outcomes)
 
 
 def test_padded_literals_are_of_a_char_column():
     """A SearchArgument calls char columns STRING: stored texts may have padding or not."""
     table = pa.table({"a": ["c03", "c03  ", "c04", None]})
     for one in (leaf("EQUALS", "c03  ", "STRING"), leaf("IN", ["c03  ", "x    "], "STRING")):
-        found = from_search_argument(of(one))
-        kept = table.filter(to_arrow_expression(found, table.schema, unknown="weaken"))["a"].to_pylist()
+        expression = from_search_argument(of(one))
+        kept = table.filter(to_arrow_expression(expression, table.schema, unknown="weaken"))["a"].to_pylist()
         assert kept == ["c03", "c03  "]
     full = of(leaf("EQUALS", "abc", "STRING"))
     assert from_search_argument(full).to_sql() == "a = 'abc'"

@@ -165,8 +165,8 @@ MALFORMED = {
 
 @pytest.mark.parametrize("domain", MALFORMED.values(), ids=MALFORMED.keys())
 def test_a_malformed_domain_is_unknown(domain):
-    found = from_tuple_domain(tuple_domain(l=domain, i=ranges(point("integer", 3))), TYPES)
-    unknown, known = found.children
+    expression = from_tuple_domain(tuple_domain(l=domain, i=ranges(point("integer", 3))), TYPES)
+    unknown, known = expression.children
     assert isinstance(unknown, Unknown)
     assert unknown.reason.startswith("l: ")
     assert known.to_sql() == "i = 3"
@@ -237,18 +237,18 @@ def test_wide_domains(kind):
         "times": lambda: {"at": ranges(*(point("timestamp", value) for value in values))},
     }
     domain = tuple_domain(**domains[kind]())
-    found = from_tuple_domain(domain, TYPES)
-    bound = bind(found, pa.schema([("l", pa.int64()), ("at", pa.timestamp("us", "UTC"))]))
+    expression = from_tuple_domain(domain, TYPES)
+    bound = bind(expression, pa.schema([("l", pa.int64()), ("at", pa.timestamp("us", "UTC"))]))
     assert function_calls(from_tuple_domain, domain, TYPES) < 100 * len(values)
     assert function_calls(simplify, bound) < 100 * len(values)
-    assert bool(reasons_of(found)) == (kind in {"intervals", "times"})
+    assert bool(reasons_of(expression)) == (kind in {"intervals", "times"})
 
 
 def test_the_hull_of_many_ranges_holds_all_of_them():
-    found = from_tuple_domain(
+    expression = from_tuple_domain(
         tuple_domain(l=ranges(*(span("bigint", "[]", i, i + 1) for i in range(0, 900, 3)))), TYPES
     )
-    assert found.to_sql() == "l >= 0 AND l <= 898 AND unknown('300 ranges of l')"
+    assert expression.to_sql() == "l >= 0 AND l <= 898 AND unknown('300 ranges of l')"
     times = from_tuple_domain(tuple_domain(at=ranges(*(point("timestamp", i) for i in range(300)))), TYPES)
     assert "unknown('300 times of at')" in times.to_sql()
     assert dt.datetime(1970, 1, 1, tzinfo=dt.UTC) in [child.values[0] for child in times.children[:1]]

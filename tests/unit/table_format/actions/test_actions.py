@@ -171,8 +171,8 @@ def test_commits_of_apache_are_kept_word_for_word(name):
         read = CommitMetadata.from_json(data, path)
         ours = json.loads(read.to_json())
         for stats in [s for part in theirs["partitionToWriteStats"].values() for s in part]:
-            mine = next(s for p in ours["partitionToWriteStats"].values() for s in p if s["path"] == stats["path"])
-            assert stats.items() <= mine.items()
+            our_stat = next(s for p in ours["partitionToWriteStats"].values() for s in p if s["path"] == stats["path"])
+            assert stats.items() <= our_stat.items()
         keys = ("extraMetadata", "operationType", "compacted", "partitionToReplaceFileIds")
         assert {k: ours.get(k) for k in keys} == {k: theirs.get(k) for k in keys}
         sizes = facts(name)["files"]

@@ -60,8 +60,8 @@ def test_operations_of_logs_only_and_with_whole_paths():
         "partitionPath": "p",
     }
     data = write_avro_file(schema, [{"operations": [operation]}])
-    [found] = CompactionPlan.from_avro(data, "x").operations
-    assert found == CompactionOperation("p", "a-0", "3", None, [".a-0_3.log.1_0-0-0"])
+    [planned] = CompactionPlan.from_avro(data, "x").operations
+    assert planned == CompactionOperation("p", "a-0", "3", None, [".a-0_3.log.1_0-0-0"])
 
 
 @pytest.mark.parametrize("release", RELEASES)

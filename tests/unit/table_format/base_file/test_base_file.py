@@ -37,12 +37,12 @@ def test_apaches_files_read_to_the_tables_rows(golden, name):
 
 @pytest.mark.parametrize("name", DATA_FILES)
 def test_footers_of_apache(golden, name):
-    found = footer(golden, name)
+    parsed = footer(golden, name)
     keys = read_base_file(golden, name, columns=["_hoodie_record_key"])["_hoodie_record_key"]
-    assert found.row_count == len(keys)
-    assert found.size == os.path.getsize(os.path.join(golden.base, name))
-    assert (found.min_key, found.max_key) == key_range(keys)
-    assert found.bloom is None or found.bloom.may_contain(keys.combine_chunks()).all()
+    assert parsed.row_count == len(keys)
+    assert parsed.size == os.path.getsize(os.path.join(golden.base, name))
+    assert (parsed.min_key, parsed.max_key) == key_range(keys)
+    assert parsed.bloom is None or parsed.bloom.may_contain(keys.combine_chunks()).all()
 
 
 def test_columns_that_a_file_lacks_or_holds_narrower(tmp_path):

@@ -33,8 +33,8 @@ def golden_entries(name):
     if name.endswith(".hfile"):
         reader = HFileReader(data, name)
         return reader.entries(), json.loads(reader.schema_json)
-    (found,) = [one for one in read_log_blocks(data, name) if one.schema_json]
-    return HFileReader(found.content, name).entries(), json.loads(found.schema_json)
+    (block,) = [one for one in read_log_blocks(data, name) if one.schema_json]
+    return HFileReader(block.content, name).entries(), json.loads(block.schema_json)
 
 
 def with_fastavro(entries, schema):
@@ -79,11 +79,11 @@ def test_columns_equal_fastavro(name):
         expected = [value_at(record, path) for record in records]
         column = columns[path]
         if isinstance(column, MapColumn):
-            found = collections.defaultdict(dict)
+            maps = collections.defaultdict(dict)
             sizes, flags = column.values["size"].to_pylist(), column.values["isDeleted"].to_pylist()
             for record, key, *value in zip(column.records, column.keys.to_pylist(), sizes, flags, strict=True):
-                found[int(record)][key] = dict(zip(("size", "isDeleted"), value, strict=True))
-            assert [found.get(row) for row in range(len(records))] == [value or None for value in expected]
+                maps[int(record)][key] = dict(zip(("size", "isDeleted"), value, strict=True))
+            assert [maps.get(row) for row in range(len(records))] == [value or None for value in expected]
         elif isinstance(column, UnionColumn):
             wanted = [value and (value[0].rpartition(".")[2], value[1]["value"]) for value in expected]
             assert list(union_rows(column)) == wanted

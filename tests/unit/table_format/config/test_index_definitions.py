@@ -22,13 +22,13 @@ def _load(folder, content, path=PATH, **properties):
 @pytest.mark.parametrize(("name", "version"), [("v8_1020__mor_rli", 1), ("v9_1200__mor_rli", 2)])
 def test_definitions_of_apache(name, version, tmp_path):
     client = TableClient.open(lay_out(name, tmp_path))
-    found = load_index_definitions(client.storage, client.config)
-    stats = found["column_stats"]
+    definitions = load_index_definitions(client.storage, client.config)
+    stats = definitions["column_stats"]
     assert (stats.name, stats.kind, stats.function, stats.version) == ("column_stats",) * 3 + (version,)
     assert stats.source_fields
     if version == 2:
-        assert found["record_index"].options == {"isPartitioned": "false"}
-        assert found["record_index"].version == 1
+        assert definitions["record_index"].options == {"isPartitioned": "false"}
+        assert definitions["record_index"].version == 1
 
 
 def test_tables_without_definitions(tmp_path):
@@ -50,11 +50,11 @@ def test_an_index_of_an_expression(tmp_path):
         "version": "V2",
         "later": 1,
     }
-    found = _load(tmp_path, {"indexDefinitions": {"expr_index_year": values, "bare": {}}})
-    assert found["expr_index_year"] == IndexDefinition(
+    definitions = _load(tmp_path, {"indexDefinitions": {"expr_index_year": values, "bare": {}}})
+    assert definitions["expr_index_year"] == IndexDefinition(
         "expr_index_year", "expr_index", "year", ("ts",), {"expr": "year"}, 2
     )
-    assert found["bare"] == IndexDefinition("bare", "")
+    assert definitions["bare"] == IndexDefinition("bare", "")
 
 
 @pytest.mark.parametrize("place", ["defs/index.json", "{base}/defs/index.json", "file://{base}/defs/index.json"])
@@ -79,9 +79,9 @@ def test_definitions_are_edited_where_they_are_read(place, tmp_path):
     assert not storage.exists(path)
     theirs = {"indexType": "EXPR_INDEX", "later": 1}
     storage.overwrite(path, json.dumps({"indexDefinitions": {"theirs": theirs}, "more": 2}).encode())
-    mine = IndexDefinition("mine", "expr_index", "year", ("ts",), {"expr": "year"}, 2)
-    assert define_index(storage, config, mine) == {"hoodie.table.index.defs.path": path}
-    assert load_index_definitions(storage, config)["mine"] == mine
+    year = IndexDefinition("mine", "expr_index", "year", ("ts",), {"expr": "year"}, 2)
+    assert define_index(storage, config, year) == {"hoodie.table.index.defs.path": path}
+    assert load_index_definitions(storage, config)["mine"] == year
     content = json.loads(storage.read(path))
     assert (content["indexDefinitions"]["theirs"], content["more"]) == (theirs, 2)
     forget_indexes(storage, config, ["mine", "never there"])

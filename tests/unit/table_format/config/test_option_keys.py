@@ -16,7 +16,7 @@ from table_format.errors import OptionError, OptionWarning, did_you_mean
 
 
 @pytest.mark.parametrize(
-    ("key", "said"),
+    ("key", "message"),
     [
         ("hoodie.upsert.shufle.parallelism", r"does nothing \(did you mean hoodie\.upsert\.shuffle\.parallelism\?\)"),
         ("hoodie.datasource.write.recordKey.field", r"mean hoodie\.datasource\.write\.recordkey\.field\?"),
@@ -32,10 +32,10 @@ from table_format.errors import OptionError, OptionWarning, did_you_mean
         ("hoodie.frobnicate", r"does nothing$"),
     ],
 )
-def test_a_misspelt_key_is_warned_of_with_the_nearest(key: str, said: str) -> None:
-    with pytest.warns(OptionWarning, match=said) as told:
+def test_a_misspelt_key_is_warned_of_with_the_nearest(key: str, message: str) -> None:
+    with pytest.warns(OptionWarning, match=message) as warned:
         check_writer_options({key: "1"})
-    assert len(told) == 1
+    assert len(warned) == 1
 
 
 @pytest.mark.parametrize(
@@ -74,12 +74,12 @@ def test_options_whose_work_is_not_done(rule: UnsupportedOption) -> None:
     if rule.refused:
         with pytest.raises(OptionError) as refused:
             check_writer_options({key: asked})
-        said = str(refused.value)
+        message = str(refused.value)
     else:
-        with pytest.warns(OptionWarning) as told:
+        with pytest.warns(OptionWarning) as warnings:
             check_writer_options({key: asked})
-        said = str(told[0].message)
-    assert all(part in said for part in (f"{key}='{asked}'", rule.reason, rule.remedy))
+        message = str(warnings[0].message)
+    assert all(part in message for part in (f"{key}='{asked}'", rule.reason, rule.remedy))
     for value in rule.harmless:
         check_writer_options({key: f" org.apache.hudi.{value.upper()}" if value else ""})
 
@@ -95,12 +95,12 @@ def test_locks_of_others_are_refused_where_no_provider_is_named() -> None:
 
 def test_a_warning_points_at_the_users_line_and_comes_once_for_it() -> None:
     lines = set()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("default")
         for _ in range(3):
             check_writer_options({"hoodie.frobnicate": "1"})
             lines.add(inspect.currentframe().f_lineno - 1)
-    assert [(warning.filename, {warning.lineno}) for warning in told] == [(__file__, lines)]
+    assert [(warning.filename, {warning.lineno}) for warning in warned] == [(__file__, lines)]
 
 
 def test_apaches_keys_are_keys() -> None:

@@ -296,8 +296,8 @@ def test_sorted_look_ups_in_files_of_apache_equal_the_plain_parser(name, scan):
     entries = dict(plain_entries(golden(name)))
     wanted = sorted({*list(entries)[::2], b"", b"not there", b"~", *(key + b"0" for key in entries)})
     rows, values = HFileReader(golden(name), name).find(spans(wanted), scan=scan, bloom=scan is not True)
-    found = {wanted[row]: value for row, value in zip(rows.tolist(), values.to_pylist(), strict=True)}
-    assert found == {key: entries[key] for key in wanted if key in entries}
+    values_by_key = {wanted[row]: value for row, value in zip(rows.tolist(), values.to_pylist(), strict=True)}
+    assert values_by_key == {key: entries[key] for key in wanted if key in entries}
 
 
 @pytest.mark.parametrize("name", HFILES)
@@ -326,8 +326,8 @@ def test_a_bloom_filter_spares_the_blocks_of_absent_keys(codec):
     assert len(reader.find(absent, bloom=True)[0]) == 0
     assert len(reads) == 1  # the filter
     asked = [b"key-%06d-" % number for number in range(0, 20000, 400)] + keys[:3]
-    rows, found = reader.find(spans(asked), bloom=True)
-    assert sorted(found.to_pylist()) == sorted(values[:3])
+    rows, matches = reader.find(spans(asked), bloom=True)
+    assert sorted(matches.to_pylist()) == sorted(values[:3])
     assert [sorted(asked)[row] for row in rows] == keys[:3]
     del reads[:]
     assert len(reader.find(absent, bloom=False)[0]) == 0
@@ -355,8 +355,8 @@ def test_blocks_that_lie_apart_are_read_by_themselves():
 
     reader = HFileReader.open(read_range, len(data), "remote")
     del reads[:]
-    _, found = reader.find(spans([keys[5], keys[59990], b"key-000005x"]))
-    assert sorted(found.to_pylist()) == sorted([values[5], values[59990]])
+    _, matches = reader.find(spans([keys[5], keys[59990], b"key-000005x"]))
+    assert sorted(matches.to_pylist()) == sorted([values[5], values[59990]])
     assert len(reads) == 2
     assert sum(size for _, size in reads) < 3 * 65536
     del reads[:]
@@ -420,8 +420,8 @@ def test_entries_of_one_size_are_told_by_their_lengths(monkeypatch):
         data = write_hfile(keys, values, schema_json=SCHEMA, block_size=block_size)
         reader = HFileReader(data, "even")
         assert pairs(reader.entries()) == list(zip(keys, values, strict=True))
-        rows, found = reader.find(spans(keys[::7]))
-        assert [values[row * 7] for row in rows] == found.to_pylist()
+        rows, matches = reader.find(spans(keys[::7]))
+        assert [values[row * 7] for row in rows] == matches.to_pylist()
 
 
 def test_entries_of_two_sizes_that_fill_a_block_as_one_would():
@@ -436,8 +436,8 @@ def test_values_that_look_like_ends_of_keys_are_walked_over():
     values = [SUFFIX * (number % 4) + b"\xff" * (number % 23) for number in range(3000)]
     reader = HFileReader(write_hfile(keys, values, schema_json=SCHEMA), "odd")
     assert pairs(reader.entries()) == list(zip(keys, values, strict=True))
-    rows, found = reader.find(spans(keys[::7]))
-    assert [values[row * 7] for row in rows] == found.to_pylist()
+    rows, matches = reader.find(spans(keys[::7]))
+    assert [values[row * 7] for row in rows] == matches.to_pylist()
 
 
 @pytest.mark.parametrize("at", [0, 7, 19])

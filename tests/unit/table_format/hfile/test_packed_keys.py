@@ -48,7 +48,7 @@ def hfile(keys, codec="GZ", **options):
     return write_hfile(keys, values, schema_json="{}", codec=codec, block_size=100, packed_keys=True, **options)
 
 
-def found(reader, keys, **options):
+def values_of(reader, keys, **options):
     asked = spans(keys)
     rows, values = reader.find(asked, **options)
     return {asked.key(row): value for row, value in zip(rows.tolist(), values.to_pylist(), strict=True)}
@@ -62,7 +62,7 @@ def test_answers_are_those_of_the_data_blocks(file, codec, scan):
     others = [key.encode() for key in file[1]]
     reader = HFileReader(hfile(keys, codec, bloom=scan is None), "any")
     wanted = [*keys[::2], *others, b"", b"\0", *(key + b"\0" for key in keys[:3]), *(key[:-1] for key in keys[:9])]
-    assert found(reader, wanted, scan=scan) == {key: content[key] for key in wanted if key in content}
+    assert values_of(reader, wanted, scan=scan) == {key: content[key] for key in wanted if key in content}
     assert dict(zip(reader.entries().keys().to_pylist(), reader.entries().values().to_pylist(), strict=True)) == content
 
 
@@ -122,8 +122,8 @@ def test_a_byte_that_is_rare_is_packed_all_the_same():
     keys = [b"key-%06d" % number for number in range(20_000)]
     keys[11_111] = b"key-01111X"
     reader = HFileReader(hfile(sorted(keys)), "rare")
-    assert set(found(reader, keys)) == set(keys)
-    assert found(reader, [b"key-011111", b"key-01111Y"], scan=True) == {}
+    assert set(values_of(reader, keys)) == set(keys)
+    assert values_of(reader, [b"key-011111", b"key-01111Y"], scan=True) == {}
 
 
 def test_ties_of_the_first_numbers():
@@ -138,8 +138,8 @@ def test_ties_of_the_first_numbers():
     wide = sorted(set(wide + [b"MMMMMMMM" + bytes([65 + number % 20, 65 + number // 20]) for number in range(400)]))
     reader = HFileReader(hfile(wide), "ties")
     assert reader._packed_keys().packing.width > 8
-    assert set(found(reader, wide)) == set(wide)
-    assert found(reader, [b"MMMMMMMMA", b"MMMMMMMMAZ", b"MMMMMMMM", b"ZZZZZZZZZ"]) == {}
+    assert set(values_of(reader, wide)) == set(wide)
+    assert values_of(reader, [b"MMMMMMMMA", b"MMMMMMMMAZ", b"MMMMMMMM", b"ZZZZZZZZZ"]) == {}
 
 
 @pytest.mark.slow
@@ -154,12 +154,12 @@ def test_many_keys_touch_no_data_block():
     reader = HFileReader.open(read_range, len(data), "reads")
     place, size = reader._find_meta(NAME)
     del reads[:]
-    assert len(found(reader, keys[::3])) == 1000
+    assert len(values_of(reader, keys[::3])) == 1000
     assert reads == [(place, size)]
     assert place > reader.trailer.last_data_offset
     del reads[:]
-    assert len(found(reader, keys[:3])) == 3
-    assert len(found(reader, keys[::3], scan=False)) == 1000
+    assert len(values_of(reader, keys[:3])) == 3
+    assert len(values_of(reader, keys[::3], scan=False)) == 1000
     assert all(offset < place for offset, _ in reads)
 
 
@@ -195,7 +195,7 @@ def with_head(content, **fields):
 def test_a_copy_of_a_later_release_is_passed_over(monkeypatch):
     keys = [b"key-%06d" % number for number in range(300)]
     reader = replaced(keys, monkeypatch, lambda content: with_head(content, version=2))
-    assert len(found(reader, keys)) == 300
+    assert len(values_of(reader, keys)) == 300
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_copy_of_a_later_release_is_passed_over(monkeypatch):
 def test_a_broken_copy_is_an_error_that_names_the_file(monkeypatch, change):
     keys = [b"key-%06d" % number for number in range(300)]
     with pytest.raises(CorruptFileError, match=r"changed.*packed keys are broken"):
-        found(replaced(keys, monkeypatch, change), keys)
+        values_of(replaced(keys, monkeypatch, change), keys)
 
 
 def test_a_copy_of_other_entries_is_told(monkeypatch):
@@ -247,7 +247,7 @@ def test_damage_is_an_error_of_ours_or_harmless(flips, codec):
     for place, bits in flips:
         data[place % len(data)] ^= bits
     try:
-        rows = found(HFileReader(bytes(data), "damaged"), [*keys, b"absent"])
+        rows = values_of(HFileReader(bytes(data), "damaged"), [*keys, b"absent"])
         assert len(rows) <= len(keys) + 1
     except (CorruptFileError, UnsupportedTableError):
         pass
@@ -256,7 +256,9 @@ def test_damage_is_an_error_of_ours_or_harmless(flips, codec):
 def test_wanted_keys_beside_a_buffers_end_and_of_doubtful_order():
     keys = [b"key-%06d" % number for number in range(300)]
     reader = HFileReader(hfile(keys), "file")
-    assert found(reader, [keys[-1], "\ue000".encode(), b"k", b"key-0000000"], scan=True) == {keys[-1]: VALUES[299 % 3]}
+    assert values_of(reader, [keys[-1], "\ue000".encode(), b"k", b"key-0000000"], scan=True) == {
+        keys[-1]: VALUES[299 % 3]
+    }
     asked = spans(keys).take(np.array([0, 299]))
     assert reader.find(asked, scan=True)[0].tolist() == [0, 1]
     rows, values = reader.find(spans([]), scan=True)

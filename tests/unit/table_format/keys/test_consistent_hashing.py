@@ -76,8 +76,8 @@ def test_look_ups_of_both_generations(key: str, fields: str, old: int, new: int)
     ring = default_ring("", 7)
     for rule, value in ((BucketHashRule.SPLIT, old), (BucketHashRule.NAMED, new)):
         hashed = hash_on_ring(hash_parts(key, fields.split(","), rule))
-        found = ring.prefixes_of(np.array([hashed]))
-        assert found == {ring.prefixes[ring.values.tolist().index(value)]}
+        prefixes = ring.prefixes_of(np.array([hashed]))
+        assert prefixes == {ring.prefixes[ring.values.tolist().index(value)]}
 
 
 def test_values_beyond_the_last_node_fall_into_the_first() -> None:
@@ -95,9 +95,15 @@ def test_values_beyond_the_last_node_fall_into_the_first() -> None:
 
 
 def stored(partition: str, nodes: list[tuple[int, str]], **changes: object) -> bytes:
-    told = {"version": 0, "partitionPath": partition, "instant": "00000000000000", "numBuckets": len(nodes), "seqNo": 0}
+    header = {
+        "version": 0,
+        "partitionPath": partition,
+        "instant": "00000000000000",
+        "numBuckets": len(nodes),
+        "seqNo": 0,
+    }
     listed = [{"value": value, "fileIdPrefix": prefix, "tag": "NORMAL"} for value, prefix in nodes]
-    return json.dumps(told | {"nodes": listed} | changes).encode()
+    return json.dumps(header | {"nodes": listed} | changes).encode()
 
 
 def test_all_versions_of_a_ring_are_read(tmp_path: Path) -> None:

@@ -34,34 +34,34 @@ def block(instant="20260101000000000", content=b"content"):
 def test_the_block_that_founds_a_file_group():
     assert len(EMPTY) == 80
     assert write_empty_block("00000000000000010") == EMPTY
-    (found,) = read_log_blocks(EMPTY, "log")
-    assert (found.type, found.instant, read_deletes(found)) == (BlockType.DELETE, "00000000000000010", [])
+    (block,) = read_log_blocks(EMPTY, "log")
+    assert (block.type, block.instant, read_deletes(block)) == (BlockType.DELETE, "00000000000000010", [])
 
 
 def test_rollback_block():
     assert len(ROLLBACK) == 105
     assert write_rollback_block("20250126040936578", "20250126040826878") == ROLLBACK
-    (found,) = read_log_blocks(ROLLBACK, "log")
-    assert (found.type, found.instant) == (BlockType.COMMAND, "20250126040936578")
-    assert found.target_instant == "20250126040826878"
+    (block,) = read_log_blocks(ROLLBACK, "log")
+    assert (block.type, block.instant) == (BlockType.COMMAND, "20250126040936578")
+    assert block.target_instant == "20250126040826878"
 
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_rollback_of_apache_hudi(writer):
-    (found,) = read_log_blocks(golden(f"files_rollback_{writer}.log"), "log")
-    assert found.type is BlockType.COMMAND
-    assert found.target_instant is not None
-    assert found.target_instant < found.instant
-    assert write_rollback_block(found.instant, found.target_instant) in (
+    (block,) = read_log_blocks(golden(f"files_rollback_{writer}.log"), "log")
+    assert block.type is BlockType.COMMAND
+    assert block.target_instant is not None
+    assert block.target_instant < block.instant
+    assert write_rollback_block(block.instant, block.target_instant) in (
         golden(f"files_rollback_{writer}.log"),
-        reordered(found),
+        reordered(block),
     )
 
 
-def reordered(found):
+def reordered(block):
     """The same block with its header entries in the order in which we write them."""
-    header = {key: found.header[key] for key in (0, 3, 1)}
-    return write_log_block(found.type, header, b"")
+    header = {key: block.header[key] for key in (0, 3, 1)}
+    return write_log_block(block.type, header, b"")
 
 
 @pytest.mark.parametrize("name", DATA_LOGS)
@@ -69,13 +69,13 @@ def test_data_blocks_of_apache_hudi(name):
     data = golden(name)
     blocks = read_log_blocks(data, name)
     assert b"".join(write_log_block(one.type, one.header, bytes(one.content)) for one in blocks) == data
-    (found,) = [one for one in blocks if one.type is BlockType.HFILE_DATA]
-    entries = HFileReader(found.content, name).entries()
+    (block,) = [one for one in blocks if one.type is BlockType.HFILE_DATA]
+    entries = HFileReader(block.content, name).entries()
     assert list(zip(entries.keys().to_pylist(), entries.values().to_pylist(), strict=True)) == plain_entries(
-        bytes(found.content)
+        bytes(block.content)
     )
-    assert write_hfile_block(found.instant, found.schema_json, bytes(found.content)) == write_log_block(
-        found.type, {0: found.header[0], 2: found.header[2]}, bytes(found.content)
+    assert write_hfile_block(block.instant, block.schema_json, bytes(block.content)) == write_log_block(
+        block.type, {0: block.header[0], 2: block.header[2]}, bytes(block.content)
     )
 
 
@@ -83,9 +83,9 @@ def test_data_blocks_of_apache_hudi(name):
 @pytest.mark.parametrize("kind", ["record_index_deletes", "data_deletes"])
 def test_deletes_of_apache_hudi(writer, kind):
     blocks = read_log_blocks(golden(f"{kind}_{writer}.log"), "log")
-    found = [one for one in blocks if one.type is BlockType.DELETE]
-    assert found
-    for one in found:
+    deletes = [one for one in blocks if one.type is BlockType.DELETE]
+    assert deletes
+    for one in deletes:
         records = read_deletes(one)
         assert records
         assert all(record.key and record.ordering is None for record in records)
@@ -98,8 +98,8 @@ def test_deletes_with_ordering_values():
     # Two records: key "a" with LongWrapper 7, key "b" with an ArrayWrapper of IntWrapper 3 and null.
     payload = bytes.fromhex("04 02 02 61 02 00 06 0e  02 02 62 00 18 02 04 04 06 00 00 00".replace(" ", ""))
     content = bytes.fromhex("00000003") + len(payload).to_bytes(4, "big") + payload
-    (found,) = read_log_blocks(write_log_block(BlockType.DELETE, {0: "1"}, content), "log")
-    assert read_deletes(found) == [DeletedRecord("a", "", 7), DeletedRecord("b", None, [3, None])]
+    (block,) = read_log_blocks(write_log_block(BlockType.DELETE, {0: "1"}, content), "log")
+    assert read_deletes(block) == [DeletedRecord("a", "", 7), DeletedRecord("b", None, [3, None])]
     with pytest.raises(UnsupportedTableError):
         write_deletes([DeletedRecord("a", "", 7)])
 
@@ -113,8 +113,8 @@ def test_deletes_as_java_objects_are_refused(version):
 
 def test_broken_deletes():
     good = write_delete_block("1", "{}", [DeletedRecord("key", "part")])
-    (found,) = read_log_blocks(good, "log")
-    for content in (bytes(found.content)[:-1], bytes(found.content) + b"\0", b"\0\0\0\3", b"\0\0\0\3\0\0\0\1\x08"):
+    (block,) = read_log_blocks(good, "log")
+    for content in (bytes(block.content)[:-1], bytes(block.content) + b"\0", b"\0\0\0\3", b"\0\0\0\3\0\0\0\1\x08"):
         (broken,) = read_log_blocks(write_log_block(BlockType.DELETE, {0: "1"}, content), "x.log")
         with pytest.raises(CorruptFileError, match=r"x\.log"):
             read_deletes(broken)

@@ -77,8 +77,8 @@ def test_deletes_without_ordering_value_win_and_rows_come_back(rules):
 
 def test_base_rows_keep_their_order_and_new_ones_follow():
     base = [row(key, 1, "base") for key in "dbca"]
-    found = read(base, [avro_block("1", [row("z", 1, "n"), row("c", 2, "u"), row("e", 1, "n")])], EVENT)
-    assert found["_hoodie_record_key"].to_pylist() == ["d", "b", "c", "a", "z", "e"]
+    merged = read(base, [avro_block("1", [row("z", 1, "n"), row("c", 2, "u"), row("e", 1, "n")])], EVENT)
+    assert merged["_hoodie_record_key"].to_pylist() == ["d", "b", "c", "a", "z", "e"]
 
 
 def test_of_two_base_rows_of_a_key_the_first_is_merged():
@@ -133,10 +133,10 @@ def test_hfile_blocks_hold_the_same_records_as_avro_blocks(rules):
         row("d", 1, "x"),
     ]
     last = avro_block("2", [row("d", 2, "y")])
-    found = read(base, [hfile_block("1", rows), last], rules)
-    assert found.equals(read(base, [avro_block("1", rows), last], rules))
-    assert len(found) == 3
-    assert values(found)["a"] == "new"
+    merged = read(base, [hfile_block("1", rows), last], rules)
+    assert merged.equals(read(base, [avro_block("1", rows), last], rules))
+    assert len(merged) == 3
+    assert values(merged)["a"] == "new"
 
 
 def test_hfile_blocks_without_their_key_or_damaged_are_refused():
@@ -158,9 +158,9 @@ def test_partial_updates_leave_other_columns():
         avro_block("1", [row("a", 3, "v3")], v, partial),
         avro_block("2", [row("a", 2, None, w=2), row("new", 1, None, w=7)], w, partial),
     ]
-    found = read([row("a", 1, "v1", w=1)], blocks, EVENT).to_pylist()
+    merged = read([row("a", 1, "v1", w=1)], blocks, EVENT).to_pylist()
     # the second update is late: it only fills what the first one left open
-    assert [(one["_hoodie_record_key"], one["ts"], one["v"], one["w"]) for one in found] == [
+    assert [(one["_hoodie_record_key"], one["ts"], one["v"], one["w"]) for one in merged] == [
         ("a", 3, "v3", 2),
         ("new", 1, None, 7),
     ]
@@ -188,8 +188,8 @@ def test_keys_of_files_without_meta_columns():
         avro_block("1", [{"id": 1, "part": "p", "v": "new"}, {"id": 9, "part": "p", "v": "new"}], schema),
         write_delete_block("2", "{}", [DeletedRecord("id:2,part:p", "")]),
     ]
-    found = read(base, blocks, MergeRules.of(table), avro_to_arrow(schema))
-    assert [(one["id"], one["v"]) for one in found.to_pylist()] == [(0, "base"), (1, "new"), (9, "new")]
+    merged = read(base, blocks, MergeRules.of(table), avro_to_arrow(schema))
+    assert [(one["id"], one["v"]) for one in merged.to_pylist()] == [(0, "base"), (1, "new"), (9, "new")]
 
 
 @pytest.mark.parametrize(("version", "refused"), [("9", "2"), ("6", "id:2")])

@@ -38,8 +38,10 @@ KEYS = st.text(alphabet="ab0\uffee\U0001f600", max_size=4)
 CHOICES = [LookupStrategy(scan, bloom) for scan in (None, True, False) for bloom in (True, False)]
 
 
-def places_by_row(found):
-    return dict(zip(found.rows.tolist(), found.places["file_id"].take(found.codes).to_pylist(), strict=True))
+def places_by_row(locations):
+    return dict(
+        zip(locations.rows.tolist(), locations.places["file_id"].take(locations.codes).to_pylist(), strict=True)
+    )
 
 
 def source(number, puts):
@@ -70,9 +72,9 @@ def test_the_newest_block_that_knows_a_key_decides(blocks, asked, choice):
             state |= {key: (file_id, number) for key, file_id in puts.items()}
         else:
             state = {key: place for key, place in state.items() if key not in puts}
-    found = look_up(sources, pa.array(asked, pa.string()), choice).to_pylist()
-    places = {row["key"]: (row["file_id"], row["instant_ms"]) for row in found}
-    assert len(places) == len(found)
+    locations = look_up(sources, pa.array(asked, pa.string()), choice).to_pylist()
+    places = {row["key"]: (row["file_id"], row["instant_ms"]) for row in locations}
+    assert len(places) == len(locations)
     assert places == {key: state[key] for key in asked if key in state}
     by_row = places_by_row(find(sources, pa.array(asked, pa.string()), choice))
     assert all(asked.index(asked[row]) == row for row in by_row)  # the first of equal keys
@@ -88,13 +90,13 @@ def test_the_index_of_a_table_is_asked_by_key(client):
     change(client, put("k2", "r", "again"))
     index = pickle.loads(pickle.dumps(RecordIndex.open(TableClient.open(client.storage))))
     keys = pa.chunked_array([["k0", None, "k1"], [], ["k2", "no", "k0"]], pa.string())
-    found = {row["key"]: (row["partition"], row["file_id"]) for row in index.get_record_locations(keys).to_pylist()}
-    assert found == {"k0": ("p", "f0"), "k1": ("q", "new"), "k2": ("r", "again")}
+    locations = {row["key"]: (row["partition"], row["file_id"]) for row in index.get_record_locations(keys).to_pylist()}
+    assert locations == {"k0": ("p", "f0"), "k1": ("q", "new"), "k2": ("r", "again")}
     assert places_by_row(index.find(keys)) == {0: "f0", 2: "new", 3: "again"}
     groups = index.group_of(pa.array(["k0", "k1"]))
     for key, group in zip(["k0", "k1"], groups.tolist(), strict=True):
         [row] = index.group_locations(group, pa.array([key, key, None])).to_pylist()
-        assert (row["key"], row["file_id"]) == (key, found[key][1])
+        assert (row["key"], row["file_id"]) == (key, locations[key][1])
         assert row["instant_ms"] > 1_600_000_000_000
     everything = pa.concat_tables([index.group_entries(group) for group in range(index.layout.count)])
     assert sorted(everything["key"].to_pylist()) == sorted(f"k{n}" for n in range(300))
@@ -125,8 +127,8 @@ def test_by_partition_a_key_has_a_place_in_each(tmp_path):
     index = RecordIndex.open(client)
     asked = pa.array(["a", "a", "b", "b", "a", None])
     where = pa.array(["p", "q", "p", "q", "none", "p"])
-    found = index.get_record_locations(asked, where).to_pylist()
-    assert sorted((row["key"], row["partition"], row["file_id"]) for row in found) == [
+    locations = index.get_record_locations(asked, where).to_pylist()
+    assert sorted((row["key"], row["partition"], row["file_id"]) for row in locations) == [
         ("a", "p", "f"),
         ("a", "q", "g"),
         ("b", "p", "f"),
@@ -172,8 +174,8 @@ def test_the_metadata_table_asks_an_index_that_it_does_not_list(tmp_path):
     client.reload()
     table = MetadataTable.open(client, client.timeline())
     assert "record_index" in table.partitions
-    found = table.record_locations(pa.array([f"k{n}" for n in range(25)])).to_pylist()
-    assert {row["key"]: row["file_id"] for row in found} == {f"k{n}": f"f{n}" for n in range(20) if n != 3}
+    locations = table.record_locations(pa.array([f"k{n}" for n in range(25)])).to_pylist()
+    assert {row["key"]: row["file_id"] for row in locations} == {f"k{n}": f"f{n}" for n in range(20) if n != 3}
     assert table.count_record_keys(1000) == 19
     newer = table.refreshed(client, client.timeline())
     assert newer.record_locations(pa.array(["k4"])).num_rows == 1
@@ -208,11 +210,11 @@ def test_the_newest_family_that_knows_a_key_counts(tmp_path):
             places[new[number]][key] = "new"
     opened = {number: [source(number, puts)] if puts else [] for number, puts in enumerate(places)}
     grown._sources._opened.update(opened)
-    found = grown.get_record_locations(pa.array(keys))
-    assert {row["key"]: row["file_id"] for row in found.to_pylist()} == {
+    locations = grown.get_record_locations(pa.array(keys))
+    assert {row["key"]: row["file_id"] for row in locations.to_pylist()} == {
         key: "old" if number % 3 == 0 else "new" for number, key in enumerate(keys)
     }
-    assert found.num_rows == len(keys)
+    assert locations.num_rows == len(keys)
     by_row = places_by_row(grown.find(pa.array([*keys, *keys])))
     assert by_row == {number: "old" if number % 3 == 0 else "new" for number in range(len(keys))}
 

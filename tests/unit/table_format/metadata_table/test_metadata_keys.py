@@ -78,5 +78,5 @@ def test_apache_put_every_key_into_the_shard_that_we_compute(name, partition):
     sources = PartitionSources(client.storage, partition, table._valid)
     for number, shard in enumerate(sources.everything()):
         for piece in shard:
-            found = keys.shards_of_keys(piece.entries.keys(), sources.shard_count)
-            np.testing.assert_array_equal(found, number)
+            numbers = keys.shards_of_keys(piece.entries.keys(), sources.shard_count)
+            np.testing.assert_array_equal(numbers, number)

@@ -50,8 +50,8 @@ def test_column_stats_are_those_that_apache_reads(table):
     for key, stats in expected.items():
         counts = [stats.get(field) for field in ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")]
         if stats.get("valueCount") is not None:
-            mine = ("value_count", "null_count", "total_size", "total_uncompressed_size")
-            assert [rows[key][field] for field in mine][: len(counts)] == counts
+            fields = ("value_count", "null_count", "total_size", "total_uncompressed_size")
+            assert [rows[key][field] for field in fields][: len(counts)] == counts
         assert (rows[key]["min"] is None) == (stats.get("minValue") is None)
         assert (rows[key]["max"] is None) == (stats.get("maxValue") is None)
 
@@ -62,12 +62,12 @@ def test_bounds_have_the_values_that_apache_reads(table):
     compared = 0
     for column, kind in types.items():
         typed = metadata.column_stats(column, golden.SIMPLE_TYPES[kind])
-        mine = {row["file_name"]: row for row in typed.to_pylist()}
+        by_file = {row["file_name"]: row for row in typed.to_pylist()}
         for stats in facts["column_stats"]:
-            if stats["columnName"] != column or stats["fileName"] not in mine:
+            if stats["columnName"] != column or stats["fileName"] not in by_file:
                 continue
             for side, field in (("min", "minValue"), ("max", "maxValue")):
-                value = mine[stats["fileName"]][side]
+                value = by_file[stats["fileName"]][side]
                 if value is None:
                     continue
                 compared += 1
@@ -228,14 +228,14 @@ EVERY = type("Every", (), {"__contains__": lambda self, time: True})()
 
 
 def times(blocks):
-    return [found.instant for found in surviving_blocks(blocks, EVERY)]
+    return [block.instant for block in surviving_blocks(blocks, EVERY)]
 
 
 def test_a_rollback_drops_the_blocks_before_it_and_not_those_behind():
     data = [block(BlockType.HFILE_DATA, time) for time in (T1, T2)]
     again = block(BlockType.HFILE_DATA, T2)
     kept = surviving_blocks([*data, rollback(T3, T2), again], EVERY)
-    assert [found is again for found in kept] == [False, True]
+    assert [each is again for each in kept] == [False, True]
     assert times([*data, rollback(T3, T1)]) == [T2]
     assert times([*data, rollback(T3, "20250101000000000")]) == [T1, T2]
 

@@ -51,7 +51,7 @@ def deletes(*keys):
     return SourceRecords("deletes", piece(x=entry("p", text="f", encoding=1)).entries.take(slice(0, 0)), None, keys)
 
 
-def found(*pieces):
+def entries_of(*pieces):
     return sorted(tuple(row.values()) for row in newest(pieces).select(["key", "partition", "file_id"]).to_pylist())
 
 
@@ -66,15 +66,20 @@ def test_both_forms_of_file_ids():
         b=entry("", high=high, low=low),
         c=entry("q/ü", text="not-a-uuid-at-all", encoding=1),
     )
-    assert found(mixed) == [("a", "p", f"{FIRST}-12"), ("b", "", FIRST), ("c", "q/ü", "not-a-uuid-at-all")]
+    assert entries_of(mixed) == [("a", "p", f"{FIRST}-12"), ("b", "", FIRST), ("c", "q/ü", "not-a-uuid-at-all")]
 
 
 def test_the_newest_entry_counts_and_deletes_take_what_is_before_them():
     one, two = (entry("p", high=halves(text)[0], low=halves(text)[1], index=0) for text in (FIRST, SECOND))
     first, second = piece(a=one, b=one, c=one), piece(a=two, d=two)
-    assert [file_id[:8] for _, _, file_id in found(first, second)] == ["00000007", "ffffffff", "ffffffff", "00000007"]
-    assert [key for key, _, _ in found(first, second, deletes(b"a", b"b"))] == ["c", "d"]
-    assert [key for key, _, _ in found(first, deletes(b"a", b"b"), second)] == ["a", "c", "d"]
+    assert [file_id[:8] for _, _, file_id in entries_of(first, second)] == [
+        "00000007",
+        "ffffffff",
+        "ffffffff",
+        "00000007",
+    ]
+    assert [key for key, _, _ in entries_of(first, second, deletes(b"a", b"b"))] == ["c", "d"]
+    assert [key for key, _, _ in entries_of(first, deletes(b"a", b"b"), second)] == ["a", "c", "d"]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +94,7 @@ def test_the_newest_entry_counts_and_deletes_take_what_is_before_them():
 )
 def test_an_entry_that_names_no_place_is_an_error(broken):
     with pytest.raises(CorruptFileError, match="rebuild the index"):
-        found(piece(a=broken))
+        entries_of(piece(a=broken))
 
 
 def test_uuids_are_those_of_java():

@@ -30,7 +30,7 @@ def typed(*pieces):
 
 
 def test_versions_of_one_file_are_widened_and_counts_added():
-    first, second, third = (piece(("p", "f", "x", *found)) for found in ((1, 5), (3, 9), (-2, 4)))
+    first, second, third = (piece(("p", "f", "x", *values)) for values in ((1, 5), (3, 9), (-2, 4)))
     assert typed(first, second, third) == [("f", -2, 9, 0, 9)]
 
 
@@ -82,9 +82,9 @@ def test_what_contradicts_itself_is_left_out_of_a_compaction():
 
 def test_newest_versions():
     keys = pa.array(["a", "b", "a", "c", "b", "a"])
-    found = newest_versions(keys, np.array([False, False, True, True, False, False]))
-    assert found.live.tolist() == [1, 4, 5]
-    assert not found.unique
+    newest = newest_versions(keys, np.array([False, False, True, True, False, False]))
+    assert newest.live.tolist() == [1, 4, 5]
+    assert not newest.unique
     assert newest_versions(keys[:2], np.array([False, False])).unique
 
 

@@ -86,8 +86,8 @@ def _counts(raw):
 def test_the_record_index_finds_every_row(name):
     metadata = golden.open_table(golden.shared(name))
     expected = {key: (key, partition, file_id) for key, partition, file_id in golden.facts(name)["locations"]}
-    found = metadata.record_locations(pa.array([*expected, "no such key", None, ""]))
-    assert sorted(tuple(row.values()) for row in found.to_pylist()) == sorted(expected.values())
+    locations = metadata.record_locations(pa.array([*expected, "no such key", None, ""]))
+    assert sorted(tuple(row.values()) for row in locations.to_pylist()) == sorted(expected.values())
     for key in list(expected)[::7]:  # one at a time: other shards and blocks
         [row] = golden.open_table(golden.shared(name)).record_locations(pa.chunked_array([[key]])).to_pylist()
         assert tuple(row.values()) == expected[key]
@@ -125,9 +125,9 @@ def test_bloom_filters_hold_the_keys_of_their_files():
     name = "v9_1200__bloom_replace"
     metadata = golden.open_table(golden.shared(name))
     keys = golden.facts(name)["keys"]
-    found = metadata.bloom_filters(metadata.files()).to_pylist()
-    assert {row["file_name"] for row in found} == set(keys)
-    for row in found:
+    filters = metadata.bloom_filters(metadata.files()).to_pylist()
+    assert {row["file_name"] for row in filters} == set(keys)
+    for row in filters:
         bloom = parse_bloom(row["bloom"], row["type"], row["file_name"])
         assert bloom.may_contain(pa.array(keys[row["file_name"]])).all()
         assert not bloom.may_contain(pa.array([f"other {n}" for n in range(50)])).all()

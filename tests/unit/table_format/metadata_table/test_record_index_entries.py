@@ -48,8 +48,8 @@ def test_a_file_id_is_stored_by_its_numbers_or_as_text(file_id, fields):
     records = encode_locations(changes(("k", "p", file_id)), 5)
     row = {"key": "", "type": 5, "recordIndexMetadata": info(**fields)}
     assert records.values.to_pylist() == encoded(SCHEMA, [row])
-    [found] = decode_values(records.values, NODE, "f").to_pylist()
-    assert found == {"partition": "p", "file_id": file_id, "instant_ms": 5, "position": None}
+    [entry] = decode_values(records.values, NODE, "f").to_pylist()
+    assert entry == {"partition": "p", "file_id": file_id, "instant_ms": 5, "position": None}
 
 
 FILE_IDS = st.sampled_from([f"{uuid.UUID(int=n)}-{n % 3}" for n in (0, 1, 2**127, 2**128 - 1)]) | st.text(max_size=5)
@@ -63,9 +63,9 @@ def test_what_is_encoded_is_decoded(places, picks):
     halves = pa.concat_tables([table.slice(0, len(rows) // 2), table.slice(len(rows) // 2)])
     records = encode_locations(halves, 1767225600123)
     assert records.keys.to_pylist() == [key.encode() for key, _, _ in rows]
-    found = decode_values(records.values, NODE, "f")
-    assert [(row["partition"], row["file_id"]) for row in found.to_pylist()] == [row[1:] for row in rows]
-    assert set(found["instant_ms"].to_pylist()) <= {1767225600123}
+    entries = decode_values(records.values, NODE, "f")
+    assert [(row["partition"], row["file_id"]) for row in entries.to_pylist()] == [row[1:] for row in rows]
+    assert set(entries["instant_ms"].to_pylist()) <= {1767225600123}
 
 
 def test_each_place_has_an_instant_of_its_own():

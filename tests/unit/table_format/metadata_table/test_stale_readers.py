@@ -70,7 +70,7 @@ def test_properties_of_before_do_not_tell_where_keys_are(
     local.write("upsert", ROWS)
     table = MetadataTable.open(client, client.timeline())
     assert table is not None
-    found = table.record_locations(KEYS)
-    assert found is not None
-    assert found.num_rows == len(KEYS)
+    locations = table.record_locations(KEYS)
+    assert locations is not None
+    assert locations.num_rows == len(KEYS)
     assert RecordIndex.open(client).get_record_locations(KEYS).num_rows == len(KEYS)

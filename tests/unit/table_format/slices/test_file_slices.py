@@ -44,8 +44,8 @@ def test_slices_are_those_of_apache(name, tmp_path):
     listed = list_data_files(storage)
     files = latest_base_files(listed, load_timeline(storage))
     columns = ("partition", "file_id", "instant", "file_name")
-    found = [[*(row[column] for column in columns), []] for row in files.to_pylist()]
-    assert sorted(found) == sorted(known["slices"])
+    slices = [[*(row[column] for column in columns), []] for row in files.to_pylist()]
+    assert sorted(slices) == sorted(known["slices"])
     assert files.schema == BASE_FILES_SCHEMA
     assert (
         dict(zip(files["path"].to_pylist(), files["size"].to_pylist(), strict=True)).items() <= known["files"].items()
@@ -92,8 +92,8 @@ def test_slices_are_in_the_order_of_partitions_and_file_ids(width):
         for tail in ("", "-2", "-10", "-1")
     ]
     listing = _listing(*((partition, f"{group}_0-0-0_1.parquet", 1) for partition, group in groups))
-    found = latest_base_files(listing, _timeline("1"), replaced=NONE_REPLACED)
-    assert [*zip(found["partition"].to_pylist(), found["file_id"].to_pylist(), strict=True)] == sorted(groups)
+    slices = latest_base_files(listing, _timeline("1"), replaced=NONE_REPLACED)
+    assert [*zip(slices["partition"].to_pylist(), slices["file_id"].to_pylist(), strict=True)] == sorted(groups)
 
 
 def test_other_files_in_a_partition_are_passed_over():
@@ -104,9 +104,9 @@ def test_other_files_in_a_partition_are_passed_over():
 
 
 def test_no_files_at_all():
-    found = latest_base_files(FILES_SCHEMA.empty_table(), _timeline("3"), replaced=NONE_REPLACED)
-    assert found.schema == BASE_FILES_SCHEMA
-    assert found.num_rows == 0
+    slices = latest_base_files(FILES_SCHEMA.empty_table(), _timeline("3"), replaced=NONE_REPLACED)
+    assert slices.schema == BASE_FILES_SCHEMA
+    assert slices.num_rows == 0
 
 
 @pytest.mark.parametrize("name", [".a-0_3.log.1_0-1-2", ".a-0_3.log.2", ".a-0_3.log.1_0-1-2.cdc"])
@@ -140,8 +140,8 @@ def test_other_base_formats_are_refused_by_name(name, instants, slices):
 )
 def test_files_of_others_and_of_failed_writes_are_passed_over(name):
     files = _listing(("p", name, 2), ("p", "b-0_0-0-0_3.parquet", 2))
-    found = latest_base_files(files, _timeline("3", pending=["7"]), replaced=NONE_REPLACED)
-    assert _names(found) == ["b-0_0-0-0_3.parquet"]
+    slices = latest_base_files(files, _timeline("3", pending=["7"]), replaced=NONE_REPLACED)
+    assert _names(slices) == ["b-0_0-0-0_3.parquet"]
 
 
 def test_a_retried_task_leaves_two_files_and_the_commit_tells_which(tmp_path):
@@ -173,8 +173,8 @@ def test_no_function_is_called_for_each_of_a_hundred_thousand_files():
     ]
     files = pa.table({"partition": [f"p={i // 5000}" for i in range(count)], "file_name": names, "size": [1] * count})
     timeline = _timeline(*(f"2026112108{i:02d}00000" for i in range(50)))
-    found = latest_base_files(files, timeline, replaced=NONE_REPLACED)
-    assert found.num_rows == count
+    slices = latest_base_files(files, timeline, replaced=NONE_REPLACED)
+    assert slices.num_rows == count
     assert function_calls(lambda: latest_base_files(files, timeline, replaced=NONE_REPLACED)) < 10_000
 
 

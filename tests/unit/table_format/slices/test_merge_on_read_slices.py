@@ -43,10 +43,10 @@ def _timeline(*instants, layout=1, storage=None):
 
 
 def _slices(files, timeline, **options):
-    found = latest_file_slices(files, timeline, **{"replaced": NONE_REPLACED, **options})
-    assert found.schema == SLICES_SCHEMA
-    found.validate(full=True)
-    return [(row["instant"], row["file_name"], [log["file_name"] for log in row["logs"]]) for row in found.to_pylist()]
+    slices = latest_file_slices(files, timeline, **{"replaced": NONE_REPLACED, **options})
+    assert slices.schema == SLICES_SCHEMA
+    slices.validate(full=True)
+    return [(row["instant"], row["file_name"], [log["file_name"] for log in row["logs"]]) for row in slices.to_pylist()]
 
 
 @pytest.mark.parametrize("name", NEW_NAMES)
@@ -54,16 +54,16 @@ def test_slices_are_those_of_apache(name, tmp_path):
     client = TableClient.open(lay_out(name, tmp_path))
     files, timeline, known = list_data_files(client.storage), client.timeline(), facts(name)
     slices = latest_file_slices(files, timeline)
-    found = {(r["partition"], r["file_id"]): r for r in slices.to_pylist()}
-    assert found.keys() == {(partition, file_id) for partition, file_id, *_ in known["slices"]}
+    by_group = {(r["partition"], r["file_id"]): r for r in slices.to_pylist()}
+    assert by_group.keys() == {(partition, file_id) for partition, file_id, *_ in known["slices"]}
     for partition, file_id, instant, base, logs in known["slices"]:
-        row = found[partition, file_id]
-        mine = [log["file_name"] for log in row["logs"]]
+        row = by_group[partition, file_id]
+        log_names = [log["file_name"] for log in row["logs"]]
         assert (row["instant"], row["file_name"]) == (instant, base)
-        assert mine == logs
+        assert log_names == logs
         sizes = {f"{partition}/{log['file_name']}".lstrip("/"): log["size"] for log in row["logs"]}
         assert sizes.items() | {(row["path"], row["size"])} <= known["files"].items()
-    assert list(found) == sorted(found)
+    assert list(by_group) == sorted(by_group)
 
 
 @pytest.mark.parametrize("name", PENDING)
@@ -71,8 +71,8 @@ def test_logs_after_a_pending_compaction_are_read_with_the_slice_before(name, tm
     client = TableClient.open(lay_out(name, tmp_path))
     files, timeline = list_data_files(client.storage), client.timeline()
     logs = [row["file_name"] for row in files.to_pylist() if ".log." in row["file_name"]]
-    found = latest_file_slices(files, timeline).to_pylist()
-    assert sorted(log["file_name"] for row in found for log in row["logs"]) == sorted(logs)
+    slices = latest_file_slices(files, timeline).to_pylist()
+    assert sorted(log["file_name"] for row in slices for log in row["logs"]) == sorted(logs)
     [compaction] = timeline.pending_compactions
     assert max(facts(name)["commits_of_rows"]) > compaction.time, "the rows that Apache reads are of later logs too"
     plan = CompactionPlan.from_avro(timeline.read(compaction.at(State.REQUESTED)), "plan")
@@ -87,9 +87,9 @@ def test_logs_after_a_pending_compaction_are_read_with_the_slice_before(name, tm
 def test_read_optimized_slices_are_the_base_files(name, tmp_path):
     client = TableClient.open(lay_out(name, tmp_path))
     files, timeline = list_data_files(client.storage), client.timeline()
-    found = read_optimized_slices(files, timeline)
-    assert found.drop_columns("logs") == latest_file_slices(files, timeline).drop_columns("logs")
-    assert not found["logs"].combine_chunks().flatten()
+    slices = read_optimized_slices(files, timeline)
+    assert slices.drop_columns("logs") == latest_file_slices(files, timeline).drop_columns("logs")
+    assert not slices["logs"].combine_chunks().flatten()
 
 
 @pytest.mark.parametrize("name", NAMES[::5])
@@ -207,8 +207,8 @@ class TestArchivedLogs:
 
     def test_no_history_is_read_where_it_does_not_matter(self):
         files = _listing("a-0_0-0-0_20.parquet", ".a-0_40.log.1_0-0-0", "b-0_0-0-0_50.parquet", ".b-0_60.log.1_0-0-0")
-        found = _slices(files, _timeline("60 61", layout=2, storage=None))
-        assert [logs for _, _, logs in found] == [[".a-0_40.log.1_0-0-0"], [".b-0_60.log.1_0-0-0"]]
+        slices = _slices(files, _timeline("60 61", layout=2, storage=None))
+        assert [logs for _, _, logs in slices] == [[".a-0_40.log.1_0-0-0"], [".b-0_60.log.1_0-0-0"]]
 
 
 @pytest.mark.parametrize("layout", [1, 2])

@@ -47,10 +47,10 @@ def test_rows_are_those_of_apache(table):
     assert sorted(files) == [1, 2, 3, 4]
     for number, row in files.items():
         renamed = history.renamed(row["instant"], _content(client, row))
-        found = conform(renamed, schema).to_pylist()
+        conformed = conform(renamed, schema).to_pylist()
         expected = {name: value for name, value in rows[number].items() if name in TOP}
         expected["m"] = list(expected["m"].items())
-        assert found == [expected]
+        assert conformed == [expected]
         assert renamed["_hoodie_commit_time"].to_pylist() == [rows[number]["_hoodie_commit_time"]]
 
 

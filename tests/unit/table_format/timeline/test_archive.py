@@ -63,12 +63,12 @@ def test_files_that_were_merged_meanwhile_are_looked_up_again(storage, monkeypat
     entries, tries = Archive._entries, []
 
     def stale(self):
-        found = entries(self)
-        tries.append(found)
+        entries_before = entries(self)
+        tries.append(entries_before)
         if len(tries) == 1:
-            storage.move(found[0].path, f"{FOLDER}/10_40_1.parquet")
+            storage.move(entries_before[0].path, f"{FOLDER}/10_40_1.parquet")
             storage.overwrite(f"{FOLDER}/manifest_1", b'{"files": [{"fileName": "10_40_1.parquet", "fileLen": 1}]}')
-        return found
+        return entries_before
 
     monkeypatch.setattr(Archive, "_entries", stale)
     assert archive.writes == {"10": "11", "20": "25"}

@@ -19,8 +19,8 @@ def _timeline(folder, *names):
 @pytest.mark.parametrize("name", NAMES)
 def test_timelines_of_apache(name, tmp_path):
     timeline = load_timeline(Storage(lay_out(name, tmp_path)))
-    found = [[i.time, i.comparable_action, i.state.name] for i in timeline.instants]
-    assert found == facts(name)["timeline"]
+    instants = [[i.time, i.comparable_action, i.state.name] for i in timeline.instants]
+    assert instants == facts(name)["timeline"]
     for instant in timeline.writes:
         metadata = timeline.commit_metadata(instant)
         assert metadata.operation_type != "UNKNOWN"

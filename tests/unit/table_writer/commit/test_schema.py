@@ -69,9 +69,9 @@ def batch(local: LocalTable, keys: list[int], **more: Any) -> pa.Table:
 def test_old_files_are_merged_by_ids(renamed: tuple[LocalTable, Rows]) -> None:
     local, rows = renamed
     local.write("upsert", batch(local, [5, 6, 7, 8]))
-    found = user_rows(local)
-    assert {key: found[key] for key in rows} == {key: as_apache(row) for key, row in rows.items()}
-    assert [found[key]["title"] for key in (5, 6, 7, 8)] == ["t5", "t6", "t7", "t8"]
+    stored = user_rows(local)
+    assert {key: stored[key] for key in rows} == {key: as_apache(row) for key, row in rows.items()}
+    assert [stored[key]["title"] for key in (5, 6, 7, 8)] == ["t5", "t6", "t7", "t8"]
     assert any(row["title"] for row in rows.values())
 
 
@@ -82,10 +82,10 @@ def test_later_writes_go_on_from_ours(renamed: tuple[LocalTable, Rows], surgery:
     local.write("upsert", batch(local, [5, 6]), options)
     local.write("upsert", batch(local, [9], fresh="f"), options)
     local.write("delete", batch(local, [2, 5]).select(["id"]), options)
-    found = user_rows(local)
-    assert found.pop(9)["fresh"] == "f"
-    assert found.pop(6)["title"] == "t6"
-    assert found == {key: as_apache(row, ("fresh",)) for key, row in rows.items() if key != 2}
+    stored = user_rows(local)
+    assert stored.pop(9)["fresh"] == "f"
+    assert stored.pop(6)["title"] == "t6"
+    assert stored == {key: as_apache(row, ("fresh",)) for key, row in rows.items() if key != 2}
 
 
 def test_commits_carry_ids_and_history(renamed: tuple[LocalTable, Rows]) -> None:
@@ -165,16 +165,16 @@ def test_what_new_columns_get() -> None:
         "m": pa.map_(pa.string(), pa.list_(pa.timestamp("us", "UTC"))),
     }
     evolved = evolve_schema(old, "p", pa.schema(list(columns.items())), 9)
-    found = parse_internal_schema(evolved, "p")
-    kinds = {column.name: column.kind for column in found.columns}
+    schema = parse_internal_schema(evolved, "p")
+    kinds = {column.name: column.kind for column in schema.columns}
     assert kinds == {"d": "decimal(11, 2)", "f": "fixed[4]", "n": "long", "s": "", "l": "", "m": ""}
-    by_name = {column.name: column for column in found.columns}
+    by_name = {column.name: column for column in schema.columns}
     assert [by_name[name].id for name in ("d", "f", "n", "s")] == [0, 1, 2, 3]
     assert by_name["s"].members[0].id == 4
-    new = [id_ for id_ in found.by_id() if id_ > 4]
+    new = [id_ for id_ in schema.by_id() if id_ > 4]
     assert min(new) == 8
     assert json.loads(evolved)["max_column_id"] == max(new)
-    assert found.version == 9
+    assert schema.version == 9
     assert '"doc":"x"' in evolved
     assert evolve_schema(evolved, "p", pa.schema(list(columns.items())), 10) == evolved
     with pytest.raises(SchemaError, match="time64"):

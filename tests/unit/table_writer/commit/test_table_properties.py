@@ -62,9 +62,9 @@ def table(path: Path, options: dict[str, str]) -> LocalTable:
 
 
 def stamps(local: LocalTable) -> dict[str, int]:
-    found = user_rows(local.client)
-    assert len({row["id"] for row in found}) == len(found), "a record stands twice"
-    return {row["id"]: row["ts"] for row in found}
+    rows = user_rows(local.client)
+    assert len({row["id"] for row in rows}) == len(rows), "a record stands twice"
+    return {row["id"]: row["ts"] for row in rows}
 
 
 @pytest.mark.parametrize("options", [OPTIONS, INDEX], ids=["buckets", "record index"])

@@ -35,14 +35,14 @@ def test_rows_of_all_types_come_back(golden, tmp_path, table):
     text = schema_text(schema, "some_table", meta_fields=True)
     result = write_base_file(storage, "p/new.parquet", rows, text)
     assert _texts(read_base_file(storage, "p/new.parquet", schema=schema)) == _texts(rows)
-    found = footer(storage, "p/new.parquet")
-    assert (result.size, result.row_count) == (found.size, len(rows))
-    assert found.key_values["parquet.avro.schema"] == text
-    assert found.key_values["writer.model.name"] == "avro"
-    assert "ARROW:schema" not in found.key_values
+    parsed = footer(storage, "p/new.parquet")
+    assert (result.size, result.row_count) == (parsed.size, len(rows))
+    assert parsed.key_values["parquet.avro.schema"] == text
+    assert parsed.key_values["writer.model.name"] == "avro"
+    assert "ARROW:schema" not in parsed.key_values
     keys = rows["_hoodie_record_key"]
-    assert (found.min_key, found.max_key) == key_range(keys)
-    assert found.bloom.may_contain(keys.combine_chunks()).all()
+    assert (parsed.min_key, parsed.max_key) == key_range(keys)
+    assert parsed.bloom.may_contain(keys.combine_chunks()).all()
 
 
 def test_the_files_columns_have_the_forms_that_readers_take(tmp_path):
@@ -136,9 +136,9 @@ def test_the_bloom_filter_follows_apaches_options(tmp_path):
     text = schema_text(storage_schema(table.schema), "t", meta_fields=True)
     options = {"hoodie.index.bloom.num_entries": "50", "hoodie.index.bloom.fpp": "0.001"}
     write_base_file(storage, "dynamic.parquet", table, text, options)
-    found = footer(storage, "dynamic.parquet")
-    assert found.key_values["hoodie_bloom_filter_type_code"] == "DYNAMIC_V0"
-    assert (found.bloom.records_per_vector, len(found.bloom.vectors)) == (50, 2)
+    parsed = footer(storage, "dynamic.parquet")
+    assert parsed.key_values["hoodie_bloom_filter_type_code"] == "DYNAMIC_V0"
+    assert (parsed.bloom.records_per_vector, len(parsed.bloom.vectors)) == (50, 2)
     write_base_file(storage, "simple.parquet", table, text, options | {"hoodie.bloom.index.filter.type": "SIMPLE"})
     assert footer(storage, "simple.parquet").bloom.type_code == "SIMPLE"
     write_base_file(storage, "none.parquet", table, text, {"hoodie.parquet.bloom.filter.enabled": "false"})
@@ -179,8 +179,8 @@ def test_a_file_without_rows(tmp_path):
     storage, table = Storage(str(tmp_path)), _many_rows(2).slice(0, 0)
     text = schema_text(storage_schema(table.schema), "t", meta_fields=True)
     result = write_base_file(storage, "f.parquet", table, text)
-    found = footer(storage, "f.parquet")
-    assert (result.row_count, found.row_count, found.min_key, found.max_key) == (0, 0, None, None)
+    parsed = footer(storage, "f.parquet")
+    assert (result.row_count, parsed.row_count, parsed.min_key, parsed.max_key) == (0, 0, None, None)
     assert read_base_file(storage, "f.parquet", schema=avro_to_arrow(text)).num_rows == 0
 
 

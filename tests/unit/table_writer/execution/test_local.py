@@ -44,10 +44,10 @@ def part(number: int, width: int = 200) -> pa.Table:
 
 
 def table(folder: Path, executor: LocalExecutor, name: str = "t", **arguments: Any) -> TableWriter:
-    given = {"record_key": "id", "options": OPTIONS} | arguments
-    if "index" not in given:
-        given["buckets"] = 2
-    return TableWriter.create(folder / name, None, executor=executor, **given)
+    settings = {"record_key": "id", "options": OPTIONS} | arguments
+    if "index" not in settings:
+        settings["buckets"] = 2
+    return TableWriter.create(folder / name, None, executor=executor, **settings)
 
 
 @pytest.fixture
@@ -86,8 +86,8 @@ def test_rows_beyond_the_limit_wait_in_files_and_memory_stays_near_it(tmp_path: 
 def test_tasks_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch, tasks: int) -> None:
     monkeypatch.setattr(local, "_cores", lambda: 4)
     monkeypatch.setattr(_Cores, "most", 8)
-    found = LocalExecutor(4, memory=1 << 30).map(lambda _: compute_threads(), range(tasks))
-    assert found == [4 // min(4, tasks)] * tasks
+    threads = LocalExecutor(4, memory=1 << 30).map(lambda _: compute_threads(), range(tasks))
+    assert threads == [4 // min(4, tasks)] * tasks
     assert compute_threads() == 8
 
 
@@ -98,19 +98,19 @@ def test_what_is_written_does_not_depend_on_the_limit(
     tmp_path: Path, spills: Path, kind: str, partitioned: bool
 ) -> None:
     arguments = {"index": kind} if kind != "buckets" else {}
-    found = []
+    tables = []
     for name, limit in (("small", LIMIT), ("large", 1 << 30)):
         executor = LocalExecutor(2, memory=limit, folder=str(spills))
         writer = table(tmp_path, executor, name, partition_by="p" if partitioned else (), ordering="x", **arguments)
         # one winner a key over the whole batch, the parts of which overlap
         writer.upsert(lambda: pa.RecordBatchReader.from_batches(part(0).schema, _overlapping()))
         writer.upsert(part(1).slice(0, 3000).set_column(3, "t", pa.array(["new"] * 3000)))
-        found.append(
+        tables.append(
             current_rows(writer.client).select(["id", "p", "x", "t"]).sort_by([("id", "ascending"), ("p", "ascending")])
         )
     assert os.listdir(spills) == []
-    assert found[0].num_rows
-    assert found[0].to_pylist().__repr__() == found[1].to_pylist().__repr__()  # NaN
+    assert tables[0].num_rows
+    assert tables[0].to_pylist().__repr__() == tables[1].to_pylist().__repr__()  # NaN
 
 
 def _overlapping() -> Iterator[pa.RecordBatch]:

@@ -62,11 +62,11 @@ def test_statistics_equal_apaches(golden, name):
     file, statistics = FILES[name], statistics_of(name)
     if not statistics:
         pytest.skip("Apache's index has no rows of this file")
-    table, found = read_base_file(golden, name), footer(golden, name)
+    table, parsed = read_base_file(golden, name), footer(golden, name)
     columns = indexable_columns(table.schema, {**properties_of(file.table), **options_of(file.table)})
     his = {row["columnName"]: row for row in statistics}
     assert set(columns) == set(his)
-    rows = collect_statistics(table, name, file.partition, columns, found.metadata)
+    rows = collect_statistics(table, name, file.partition, columns, parsed.metadata)
     assert rows.schema == STATISTICS_SCHEMA
     for row in rows.to_pylist():
         apache, kind = his[row["column"]], table.schema.field(row["column"]).type
@@ -74,22 +74,22 @@ def test_statistics_equal_apaches(golden, name):
         assert row["value_count"] == apache["valueCount"]
         assert row["total_size"] == apache["totalSize"]
         assert row["total_uncompressed_size"] == apache["totalUncompressedSize"]
-        mine = [bound and decoded(bound)[1] for bound in (row["min"], row["max"])]
+        bounds = [bound and decoded(bound)[1] for bound in (row["min"], row["max"])]
         other = [_apaches(apache.get(side), kind) for side in ("minValue", "maxValue")]
-        if pa.types.is_floating(kind) and tuple(mine) == INFINITE and other == [0.0, 0.0]:
+        if pa.types.is_floating(kind) and tuple(bounds) == INFINITE and other == [0.0, 0.0]:
             continue  # there is NaN in the file, for which Apache keeps 0 .. 0
         if row["null_count"] == row["value_count"] and kind == pa.timestamp("us", "UTC") and other == [0, 0]:
             continue  # Apache's reader shows zeros for timestamps that are all null
-        assert mine == other, row["column"]
+        assert bounds == other, row["column"]
 
 
 @pytest.mark.parametrize("name", DATA_FILES)
 def test_footers_tell_the_true_bounds(golden, name):
-    table, found = read_base_file(golden, name), footer(golden, name)
-    told = 0
+    table, parsed = read_base_file(golden, name), footer(golden, name)
+    columns = 0
     for field in table.schema:
         values = [value for value in table[field.name].to_pylist() if value is not None]
-        statistics = footer_statistics(found, field.name, field.type)
+        statistics = footer_statistics(parsed, field.name, field.type)
         assert statistics.row_count == len(table)
         if statistics.null_count is not None:
             assert statistics.null_count == len(table) - len(values)
@@ -97,18 +97,18 @@ def test_footers_tell_the_true_bounds(golden, name):
             assert (statistics.lower, statistics.upper) == (None, None)
         elif statistics.lower is not None:
             assert (statistics.lower.as_py(), statistics.upper.as_py()) == (min(values), max(values))
-            told += 1
-    assert told > 3
+            columns += 1
+    assert columns > 3
 
 
 def test_footers_of_narrower_and_missing_columns(tmp_path):
     pq.write_table(pa.table({"a": pa.array([3, None, 1], pa.int32())}), tmp_path / "f.parquet", row_group_size=1)
-    found = footer(Storage(str(tmp_path)), "f.parquet")
-    narrow = footer_statistics(found, "a", pa.int64())
+    parsed = footer(Storage(str(tmp_path)), "f.parquet")
+    narrow = footer_statistics(parsed, "a", pa.int64())
     assert (narrow.lower, narrow.upper) == (pa.scalar(1), pa.scalar(3))
     assert (narrow.null_count, narrow.row_count) == (1, 3)
-    assert footer_statistics(found, "a", pa.float64()).upper is None
-    absent = footer_statistics(found, "b", pa.string())
+    assert footer_statistics(parsed, "a", pa.float64()).upper is None
+    absent = footer_statistics(parsed, "b", pa.string())
     assert (absent.null_count, absent.row_count) == (3, 3)
 
 

@@ -25,10 +25,10 @@ def test_two_writers_cannot_insert_the_same_key(client, storage):
     one = begin(client, SEVERAL_WRITERS)
     layout = layout_for(client, [])
     two = begin(TableClient.open(storage), SEVERAL_WRITERS)
-    theirs, mine = deltas(two, layout, [put("b", "p", "g2")]), deltas(one, layout, [put("b", "p", "g1"), put("c")])
+    theirs, own = deltas(two, layout, [put("b", "p", "g2")]), deltas(one, layout, [put("b", "p", "g1"), put("c")])
     two.commit(touched(("p", "g2")), schema_json=SCHEMA_JSON, index_changes=theirs)
     with pytest.raises(ConflictError, match=r"same keys \('b'\)"):
-        one.commit(touched(("p", "g1")), schema_json=SCHEMA_JSON, index_changes=mine)
+        one.commit(touched(("p", "g1")), schema_json=SCHEMA_JSON, index_changes=own)
     assert content(storage.uri) == {("a", ""): ("p", "f"), ("b", ""): ("p", "g2")}
     assert storage.list(".hoodie/.catalog/writes") == []
 

@@ -114,7 +114,7 @@ def test_every_change_comes_back_once_a_family(tmp_path_factory, rows, layout):
         assert not rows
         return
     newest = layout.count - layout.families[-1][1]
-    found = pa.concat_tables([read_deltas(storage, [file], group) for group in range(newest, layout.count)])
+    read_back = pa.concat_tables([read_deltas(storage, [file], group) for group in range(newest, layout.count)])
     order = [(name, "ascending") for name in CHANGES_SCHEMA.names]
-    assert found.sort_by(order).equals(table.sort_by(order))
+    assert read_back.sort_by(order).equals(table.sort_by(order))
     assert file.rows == len(rows) * len(layout.families)

@@ -29,7 +29,7 @@ from tests.support.toy_table import SCHEMA_JSON, assert_tidy
 
 def log_blocks(storage, group=None):
     groups = list_file_groups(storage, names.RECORD_INDEX)
-    logs = [log for found in groups for log in found.log_files if group in (None, found.file_id)]
+    logs = [log for file_group in groups for log in file_group.log_files if group in (None, file_group.file_id)]
     return [block for log in logs for block in read_log_blocks(storage.read(log.path), log.path)]
 
 

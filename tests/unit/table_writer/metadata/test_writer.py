@@ -74,7 +74,7 @@ def bounds(client, column="x"):
 
 
 def metadata_instants(client):
-    return [str(found) for found in instants.load_metadata_timeline(client.storage).instants]
+    return [str(each) for each in instants.load_metadata_timeline(client.storage).instants]
 
 
 # creation
@@ -242,7 +242,7 @@ def test_a_dead_writers_instant_is_rolled_back_by_the_next(table):
         table.storage.delete(f".hoodie/{instant(2)}{state}")
     commit(table, 3, **added(3))
     assert f"{instant(3)}006 rollback COMPLETED" in metadata_instants(table)
-    assert not any(instant(2) in found for found in metadata_instants(table))
+    assert not any(instant(2) in text for text in metadata_instants(table))
     assert bounds(table) == [("f1", -1, 1), ("f3", -3, 3)]
     log = next(e for e in table.storage.list(".hoodie/metadata/files") if e.name.endswith("_1-0-1"))
     [block] = read_log_blocks(table.storage.read(log.path), log.path)
@@ -294,7 +294,7 @@ def test_a_partition_that_was_half_built_is_removed(table):
     table.storage.create(path, b"")
     commit(table, 1, **added(1))
     assert not table.storage.exists(path)
-    assert not any(time in found for found in metadata_instants(table))
+    assert not any(time in text for text in metadata_instants(table))
 
 
 # compaction and cleaning
@@ -308,11 +308,11 @@ def test_compaction_is_due_after_so_many_deltacommits(table):
     for number in range(1, 9):
         commit(table, number, **added(number))
     # with the two that built the partitions there are ten; the next instant finds them
-    assert not any(" commit COMPLETED" in found for found in metadata_instants(table))
+    assert not any(" commit COMPLETED" in text for text in metadata_instants(table))
     commit(table, 9, **added(9))
     assert f"{instant(8)}001 commit COMPLETED" in metadata_instants(table)
     commit(table, 10, **added(10))
-    assert sum(" commit COMPLETED" in found for found in metadata_instants(table)) == 1
+    assert sum(" commit COMPLETED" in text for text in metadata_instants(table)) == 1
     assert len(bounds(table)) == len(names(table)) == 10
 
 
@@ -337,7 +337,7 @@ def test_logs_after_a_compaction_belong_to_its_slice(table):
     assert f"files-0000-0_0-0-0_{time}.hfile" in listed
     assert f".files-0000-0_{time}.log.1_0-0-0" in listed
     [record] = read_avro_file(table.storage.read(f".hoodie/metadata/.hoodie/{time}.compaction.requested"), "plan")
-    operation = next(found for found in record["operations"] if found["fileId"] == "files-0000-0")
+    operation = next(each for each in record["operations"] if each["fileId"] == "files-0000-0")
     assert operation["baseInstantTime"] == "00000000000000010"
     assert len(operation["deltaFilePaths"]) == 2
 
@@ -347,7 +347,7 @@ def test_no_compaction_past_a_pending_instant(table):
     for number in range(2, 6):
         commit(table, number, options=every_commit(1), **added(number))
     # what was there before it could be compacted
-    compactions = [found.split()[0] for found in metadata_instants(table) if " commit COMPLETED" in found]
+    compactions = [text.split()[0] for text in metadata_instants(table) if " commit COMPLETED" in text]
     assert compactions == ["00000000000000011001"]
     update_metadata_table(table, instant(1), **added(1))
     table.storage.create(f".hoodie/{instant(1)}.commit", b"{}")
@@ -385,7 +385,7 @@ def test_cleaning_leaves_two_slices(table):
     bases = [e.name for e in table.storage.list(".hoodie/metadata/files") if e.name.endswith(".hfile")]
     assert len(bases) == 2
     assert clean_metadata_table(table) is None
-    cleans = [found.split()[0] for found in metadata_instants(table) if " clean COMPLETED" in found]
+    cleans = [text.split()[0] for text in metadata_instants(table) if " clean COMPLETED" in text]
     assert cleans
     [record] = read_avro_file(table.storage.read(f".hoodie/metadata/.hoodie/{cleans[0]}.clean"), "clean")
     deleted = record["partitionMetadata"]["files"]["deletePathPatterns"]
@@ -440,7 +440,7 @@ def test_apaches_metadata_table_is_continued_and_compacted(name, removed, tmp_pa
     expected = rows + [(partition, f"new{number}.parquet", number) for number in range(1, 4)]
     assert golden.file_rows(after.files()) == sorted(expected)
     assert after.column_stats_raw().num_rows == statistics_before + 3
-    assert any("20991231" in found and " commit COMPLETED" in found for found in metadata_instants(client))
+    assert any("20991231" in text and " commit COMPLETED" in text for text in metadata_instants(client))
     assert client.config.metadata_partitions == ("column_stats", "files")
     if removed:
         assert removed in caplog.text

@@ -39,9 +39,9 @@ def table(path: Path, options: dict[str, str] = OPTIONS) -> LocalTable:
 
 
 def values(local: LocalTable) -> dict[str, int]:
-    found = user_rows(local.client)
-    assert len({row["id"] for row in found}) == len(found)
-    return {row["id"]: row["v"] for row in found}
+    stored = user_rows(local.client)
+    assert len({row["id"] for row in stored}) == len(stored)
+    return {row["id"]: row["v"] for row in stored}
 
 
 def expected(ids: range | list[int], v: int = 0) -> dict[str, int]:
@@ -55,11 +55,11 @@ def test_upsert_inserts_updates_and_keeps_what_it_does_not_touch(tmp_path: Path)
     second = local.write("upsert", rows(range(20, 40), v=100, ts=2))
     assert (second.rows_inserted, second.rows_updated, second.rows_deleted) == (10, 10, 0)
     assert values(local) == expected(range(20)) | expected(range(20, 40), 100)
-    found = current_rows(local.client)
-    times = dict(zip(found["id"].to_pylist(), found["_hoodie_commit_time"].to_pylist(), strict=True))
+    stored = current_rows(local.client)
+    times = dict(zip(stored["id"].to_pylist(), stored["_hoodie_commit_time"].to_pylist(), strict=True))
     assert times["k005é"] == first.instant
     assert times["k025é"] == times["k035é"] == second.instant
-    assert pc.count_distinct(found["_hoodie_commit_seqno"]).as_py() == len(found)
+    assert pc.count_distinct(stored["_hoodie_commit_seqno"]).as_py() == len(stored)
     assert not has_markers(local.client.storage, second.instant)
 
 
@@ -195,9 +195,9 @@ def test_columns_come_later_widen_and_may_be_missing(tmp_path: Path) -> None:
     wider = SCHEMA.append(pa.field("note", pa.string()))
     local.write("upsert", rows([3, 4], v=1 << 40, ts=2, schema=wider, note="n"))
     local.write("upsert", rows([0], ts=2).select(["id", "ts"]))
-    found = {row["id"]: (row["v"], row["note"]) for row in user_rows(local.client)}
+    stored = {row["id"]: (row["v"], row["note"]) for row in user_rows(local.client)}
     big = 1 << 40
-    assert found == {
+    assert stored == {
         "k000é": (None, None),
         "k001é": (1, None),
         "k002é": (2, None),
@@ -243,9 +243,9 @@ def test_files_of_tasks_that_ran_twice_are_removed(tmp_path: Path, monkeypatch: 
     local.write("upsert", rows(range(9)))
     assert values(local) == expected(range(9))
     assert sorted(str(path) for path in attempts[1]) == current_paths(local.client)
-    found = {path.name for path in (tmp_path / "t").glob("*.parquet")}
-    assert found == set(attempts[1])
-    assert found.isdisjoint(attempts[0])
+    names = {path.name for path in (tmp_path / "t").glob("*.parquet")}
+    assert names == set(attempts[1])
+    assert names.isdisjoint(attempts[0])
 
 
 def test_footers_tell_spark_the_calendar(tmp_path: Path) -> None:

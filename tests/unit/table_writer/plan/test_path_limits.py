@@ -18,9 +18,9 @@ NAME = f"{'0' * 36}-0_123456-12345-1234567_20261122055913084.parquet"
 
 
 def limits_of(folder: Path) -> PathLimits:
-    found = PathLimits.of(Storage(str(folder)))
-    assert found is not None
-    return found
+    limits = PathLimits.of(Storage(str(folder)))
+    assert limits is not None
+    return limits
 
 
 def place(kind: str, base: str) -> Any:
@@ -28,34 +28,34 @@ def place(kind: str, base: str) -> Any:
 
 
 def test_local_limits_are_those_of_the_file_system(tmp_path: Path) -> None:
-    found = limits_of(tmp_path)
-    assert found.name == os.pathconf(tmp_path, "PC_NAME_MAX")
-    longest = "a" * found.name
-    found.refuse_long(pa.array(["", "b/c", longest, f"x/{longest}", None], TEXT))
-    with pytest.raises(RecordError, match=rf"'x/a+…' has a folder name of {found.name + 1} bytes, 'a+….* prefix or"):
-        found.refuse_long(pa.array(["fine", f"x/{longest}a"], TEXT))
+    limits = limits_of(tmp_path)
+    assert limits.name == os.pathconf(tmp_path, "PC_NAME_MAX")
+    longest = "a" * limits.name
+    limits.refuse_long(pa.array(["", "b/c", longest, f"x/{longest}", None], TEXT))
+    with pytest.raises(RecordError, match=rf"'x/a+…' has a folder name of {limits.name + 1} bytes, 'a+….* prefix or"):
+        limits.refuse_long(pa.array(["fine", f"x/{longest}a"], TEXT))
     # bytes count, not characters
     with pytest.raises(RecordError, match="folder name"):
-        found.refuse_long(pa.array(["é" * (found.name // 2 + 1)], TEXT))
+        limits.refuse_long(pa.array(["é" * (limits.name // 2 + 1)], TEXT))
 
 
 def test_files_can_be_written_to_the_longest_path(tmp_path: Path) -> None:
-    found = limits_of(tmp_path)
-    longest = ("/".join(["p" * 200] * (found.path // 200 + 1)))[: found.path].rstrip("/")
-    found.refuse_long(pa.array([longest], TEXT))
+    limits = limits_of(tmp_path)
+    longest = ("/".join(["p" * 200] * (limits.path // 200 + 1)))[: limits.path].rstrip("/")
+    limits.refuse_long(pa.array([longest], TEXT))
     create_marker(Storage(str(tmp_path)), "20261122055913084", longest, NAME, "CREATE")
-    with pytest.raises(RecordError, match=f"has {found.path + 1} bytes, and the table.s storage takes at most"):
-        found.refuse_long(pa.array([longest + "p" * (found.path + 1 - len(longest))], TEXT))
+    with pytest.raises(RecordError, match=f"has {limits.path + 1} bytes, and the table.s storage takes at most"):
+        limits.refuse_long(pa.array([longest + "p" * (limits.path + 1 - len(longest))], TEXT))
 
 
 def test_object_stores_limit_whole_keys() -> None:
-    found = PathLimits.of(place("s3", "bucket/warehouse/t"))
+    limits = PathLimits.of(place("s3", "bucket/warehouse/t"))
     # the bucket is not part of the key
-    assert found == PathLimits(None, 1024 - 160 - len("warehouse/t"))
-    found.refuse_long(pa.array(["p" * 800], TEXT))
+    assert limits == PathLimits(None, 1024 - 160 - len("warehouse/t"))
+    limits.refuse_long(pa.array(["p" * 800], TEXT))
     with pytest.raises(RecordError, match="has 900 bytes"):
-        found.refuse_long(pa.array(["p" * 900], TEXT))
-    found.refuse_long_families(["record-index-" + "p" * 800 + "-"])
+        limits.refuse_long(pa.array(["p" * 900], TEXT))
+    limits.refuse_long_families(["record-index-" + "p" * 800 + "-"])
     assert PathLimits.of(place("hdfs", "/t")) is None
 
 

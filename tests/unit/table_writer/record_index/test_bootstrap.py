@@ -218,7 +218,7 @@ class Meanwhile:
 def test_commits_that_come_meanwhile(tmp_path: Path) -> None:
     table = make(tmp_path, BUCKETS)
     table.write("upsert", rows(0, 20))
-    told: list[str] = []
+    messages: list[str] = []
     mapper = Meanwhile(
         lambda: table.write("upsert", rows(15, 25)),
         lambda: table.write("delete", rows(0, 3)),
@@ -226,9 +226,9 @@ def test_commits_that_come_meanwhile(tmp_path: Path) -> None:
         lambda: table.write("upsert", rows(50, 55)),
         lambda: table.write("upsert", rows(53, 60)),
     )
-    report = bootstrap_index(table.client, groups=3, mapper=mapper, progress=told.append)
+    report = bootstrap_index(table.client, groups=3, mapper=mapper, progress=messages.append)
     assert mapper.writes == []
-    assert any("commits came meanwhile" in text for text in told)
+    assert any("commits came meanwhile" in text for text in messages)
     assert index_places(table.client) == data_places(table.client)
     assert report.keys == len(data_places(table.client))
 
@@ -259,10 +259,10 @@ def test_a_write_under_way_is_waited_for(tmp_path: Path) -> None:
         with pytest.raises(TransactionError, match=f"{transaction.instant} commit REQUESTED is pending"):
             bootstrap_index(table.client, groups=1, wait_seconds=0)
         assert "record_index" not in table.client.reload().metadata_partitions
-        told: list[str] = []
+        messages: list[str] = []
 
         def tell(text: str) -> None:
-            told.append(text)
+            messages.append(text)
             if text.startswith("waiting"):
                 schema = table.client.table_schema_json()
                 assert schema
@@ -302,9 +302,9 @@ def test_files_that_are_cleaned_while_they_are_read(tmp_path: Path) -> None:
                 table.write("upsert", rows(0, 8, partitions=1, x=x), {"hoodie.cleaner.commits.retained": "1"})
         return in_threads(function, items)
 
-    told: list[str] = []
-    report = bootstrap_index(table.client, groups=1, mapper=mapper, progress=told.append)
-    assert any("cleaned meanwhile" in text for text in told)
+    messages: list[str] = []
+    report = bootstrap_index(table.client, groups=1, mapper=mapper, progress=messages.append)
+    assert any("cleaned meanwhile" in text for text in messages)
     assert report.keys == 8
     assert index_places(table.client) == data_places(table.client)
     times.clear()

@@ -89,7 +89,7 @@ def run(client: Client, layout: IndexLayout, sources: Sequence[KeySource], mappe
 
 def content(client: Client, built: Built) -> dict[str, tuple[str, str, int]]:
     """What the index says of each key; that each stands in the right file group is checked, too."""
-    found = {}
+    places_by_key = {}
     for file in built.files:
         if file.path:
             reader = HFileReader(client.storage.read(file.path), file.path)
@@ -101,8 +101,8 @@ def content(client: Client, built: Built) -> dict[str, tuple[str, str, int]]:
             places = pa.array([row["partition"] for row in values.to_pylist()])
             assert set(built.layout.group_of(pa.array(keys), places).tolist()) == {file.group}
             rows = [(row["partition"], row["file_id"], row["instant_ms"]) for row in values.to_pylist()]
-            found |= dict(zip(keys, rows, strict=True))
-    return found
+            places_by_key |= dict(zip(keys, rows, strict=True))
+    return places_by_key
 
 
 def ms(instant: int) -> int:

@@ -47,11 +47,11 @@ def runs_of(storage: Storage, layout: IndexLayout, data: list[tuple[str, int]], 
 
 def spread(layout: IndexLayout, index: dict[str, int], shift: int = 0) -> dict[int, dict[str, int]]:
     """The entries by file group; shifted ones lie where nobody looks."""
-    found: dict[int, dict[str, int]] = {}
+    by_group: dict[int, dict[str, int]] = {}
     for key, number in index.items():
         group = (int(layout.group_of(pa.array([key]))[0]) + shift) % layout.count
-        found.setdefault(group, {})[key] = number
-    return found
+        by_group.setdefault(group, {})[key] = number
+    return by_group
 
 
 def expected_faults(data: list[tuple[str, int]], index: dict[str, int], checked: int) -> dict[str, set[str]]:
@@ -82,18 +82,18 @@ def test_faults_are_those_of_dictionaries_and_are_mended(
     fake = FakeIndex(layout, spread(layout, index))
     runs = runs_of(storage, layout, data, checked)
     compare = Comparison(fake, storage, runs, None, PLACES, checked, (storage, "deltas"))  # type: ignore[arg-type]
-    found = [compare(group) for group in range(groups)]
+    reports = [compare(group) for group in range(groups)]
     expected = expected_faults(data, index, checked)
     repeats = sum(number < checked for _, number in data) - len({key for key, number in data if number < checked})
     for kind in KINDS:
-        count = sum(one.counts[kind] for one in found)
+        count = sum(one.counts[kind] for one in reports)
         assert count == (repeats if kind == DUPLICATE else len(expected[kind])), kind
-        examples = {example.key for one in found for example in one.examples if example.kind == kind}
+        examples = {example.key for one in reports for example in one.examples if example.kind == kind}
         assert examples <= expected[kind]
         assert len(examples) >= min(1, len(expected[kind]))
 
     mended = dict(index)
-    for group, one in enumerate(found):
+    for group, one in enumerate(reports):
         for row in read_deltas(storage, [one.delta] if one.delta else [], group).to_pylist():
             if row["deleted"]:
                 del mended[row["key"]]
@@ -119,6 +119,6 @@ def test_entries_that_nobody_finds_are_misplaced(tmp_path_factory: pytest.TempPa
     data = [(f"key-{number}", 0) for number in range(9)]
     fake = FakeIndex(layout, spread(layout, dict(data), shift=1))
     compare = Comparison(fake, storage, runs_of(storage, layout, data, 4), None, PLACES, 4)  # type: ignore[arg-type]
-    found = [compare(group) for group in range(3)]
-    assert sum(one.counts[MISPLACED] for one in found) == sum(one.counts[MISSING] for one in found) == 9
-    assert sum(one.counts[EXTRA] + one.counts[WRONG] for one in found) == 0
+    reports = [compare(group) for group in range(3)]
+    assert sum(one.counts[MISPLACED] for one in reports) == sum(one.counts[MISSING] for one in reports) == 9
+    assert sum(one.counts[EXTRA] + one.counts[WRONG] for one in reports) == 0

@@ -31,9 +31,9 @@ def test_file_groups_beside_the_old_ones(tmp_path: Path) -> None:
         with dying(at):
             grown = resize(TableClient.open(FaultyStorage(str(path))), 2, options=GROUPS)
         client = TableClient.open(Storage(str(path)))
-        found = IndexLayout.of(client)
-        assert found is not None
-        assert found.scope == GLOBAL, f"after a death before change {at}"
+        layout = IndexLayout.of(client)
+        assert layout is not None
+        assert layout.scope == GLOBAL, f"after a death before change {at}"
         assert RecordIndex.open(client).get_record_locations(ROWS["id"].combine_chunks()).num_rows == ROWS.num_rows
         if at % 4 == 0 or grown is not None:
             writer_of(client, RECORD_INDEX).write("upsert", rows(0, 9, x=1))

@@ -36,8 +36,8 @@ def table(folder: Path, options: dict[str, str]) -> LocalTable:
 
 
 def rows(keys: list[int], p: str | None = None) -> pa.Table:
-    found = [{"id": f"k{n:04}", "p": p or "ab"[n % 2], "v": n} for n in keys]
-    return pa.Table.from_pylist(found, schema=SCHEMA)
+    records = [{"id": f"k{n:04}", "p": p or "ab"[n % 2], "v": n} for n in keys]
+    return pa.Table.from_pylist(records, schema=SCHEMA)
 
 
 def shuffled(count: int) -> list[int]:
@@ -46,14 +46,14 @@ def shuffled(count: int) -> list[int]:
 
 def files(client: TableClient) -> list[list[int]]:
     """The values of each file in its order, by partition and first value."""
-    found = [(path, read_base_file(client.storage, path, ["v"])["v"].to_pylist()) for path in current_paths(client)]
-    return [values for _, values in sorted(found, key=lambda entry: (entry[0].rpartition("/")[0], entry[1]))]
+    contents = [(path, read_base_file(client.storage, path, ["v"])["v"].to_pylist()) for path in current_paths(client)]
+    return [values for _, values in sorted(contents, key=lambda entry: (entry[0].rpartition("/")[0], entry[1]))]
 
 
-@pytest.mark.parametrize("given", [{}, {MODE: "global_sort"}])
-def test_files_follow_each_other_by_key(tmp_path: Path, given: dict[str, str]) -> None:
+@pytest.mark.parametrize("options", [{}, {MODE: "global_sort"}])
+def test_files_follow_each_other_by_key(tmp_path: Path, options: dict[str, str]) -> None:
     local = table(tmp_path, OPTIONS)
-    local.write("bulk_insert", rows(shuffled(500)), given)
+    local.write("bulk_insert", rows(shuffled(500)), options)
     assert files(local.client) == [list(range(start, start + 100)) for start in range(0, 500, 100)]
 
 
@@ -73,12 +73,12 @@ def test_partitions_of_spark_are_sorted_on_their_own(tmp_path: Path) -> None:
     keys = shuffled(500)
     local = table(tmp_path, OPTIONS)
     local.write("bulk_insert", rows(keys), {MODE: "PARTITION_SORT"})
-    found = files(local.client)
-    assert sorted(map(len, found)) == [83, 83, 83, 83, 84, 84]
+    contents = files(local.client)
+    assert sorted(map(len, contents)) == [83, 83, 83, 83, 84, 84]
     halves = [sorted(keys[:250]), sorted(keys[250:])]
     for half in halves:
-        mine = [values for values in found if values[0] in half]
-        assert [value for values in mine for value in values] == half
+        of_half = [values for values in contents if values[0] in half]
+        assert [value for values in of_half for value in values] == half
     assert verify_index(local.client).is_right
 
 
@@ -110,8 +110,8 @@ def test_partitioned_tables_go_on(tmp_path: Path, mode: str, kind: str) -> None:
 @pytest.mark.slow
 def test_one_row_a_key_where_that_is_asked_for(tmp_path: Path, mode: str, most: str, executor: str) -> None:
     local = LocalTable.create(str(tmp_path / "t"), SCHEMA, PARTITIONED, executor)
-    given = {MODE: mode, "hoodie.combine.before.insert": "true", "hoodie.catalog.record.index.driver.rows": most}
-    local.write("bulk_insert", rows([*range(300), *range(100, 200)]), given)
+    options = {MODE: mode, "hoodie.combine.before.insert": "true", "hoodie.catalog.record.index.driver.rows": most}
+    local.write("bulk_insert", rows([*range(300), *range(100, 200)]), options)
     assert sorted(current_rows(local.client)["v"].to_pylist()) == list(range(300))
     assert verify_index(local.client).is_right
 

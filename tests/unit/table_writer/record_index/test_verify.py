@@ -43,11 +43,11 @@ def table(tmp_path: Path) -> LocalTable:
 
 def faults(report: VerifyReport) -> dict[str, set[str]]:
     """The keys of each kind of fault; that all are counted is checked, too."""
-    found: dict[str, set[str]] = {}
+    keys_by_kind: dict[str, set[str]] = {}
     for example in report.examples:
-        found.setdefault(example.kind, set()).add(example.key)
-    assert {kind: len(keys) for kind, keys in found.items()} == {k: n for k, n in report.counts.items() if n}
-    return found
+        keys_by_kind.setdefault(example.kind, set()).add(example.key)
+    assert {kind: len(keys) for kind, keys in keys_by_kind.items()} == {k: n for k, n in report.counts.items() if n}
+    return keys_by_kind
 
 
 def place_of(table: LocalTable, key: str) -> tuple[str, str]:
@@ -155,15 +155,15 @@ def test_samples_read_some_slices(table: LocalTable) -> None:
     change_index(table.client, *((f"k{number:03d}", f"p{number % 2}", None) for number in range(5)))
     total = len(current_sources(table.client, table.client.timeline()))
     whole = verify_index(table.client).counts[MISSING]
-    found = set()
+    counts = set()
     for _ in range(20):
         report = verify_index(table.client, sample=0.01)
         assert (report.slices, report.slices_total) == (1, total)
         assert report.counts[EXTRA] == report.counts[WRONG] == 0  # entries of other slices are no fault
-        found.add(report.counts[MISSING])
+        counts.add(report.counts[MISSING])
     assert whole == 5
-    assert max(found) <= whole
-    assert len(found) > 1 or total == 1
+    assert max(counts) <= whole
+    assert len(counts) > 1 or total == 1
 
 
 def test_entries_of_a_sampled_slice_that_it_lacks(table: LocalTable) -> None:

@@ -40,19 +40,21 @@ OPTIONS = {
 
 
 def table(folder: Path, kind: str = "RECORD_INDEX", *, executor: str = "threads", **options: str) -> LocalTable:
-    given = OPTIONS | {"hoodie.index.type": kind} | {key.replace("__", "."): text for key, text in options.items()}
-    return LocalTable.create(str(folder / "t"), SCHEMA, given, executor)
+    all_options = (
+        OPTIONS | {"hoodie.index.type": kind} | {key.replace("__", "."): text for key, text in options.items()}
+    )
+    return LocalTable.create(str(folder / "t"), SCHEMA, all_options, executor)
 
 
 def rows(numbers: Iterable[int], p: str | None = None, v: int = 0) -> pa.Table:
-    found = [{"id": f"k{n:04}", "p": p or "ab"[n % 2], "v": v} for n in numbers]
-    return pa.Table.from_pylist(found, schema=SCHEMA)
+    records = [{"id": f"k{n:04}", "p": p or "ab"[n % 2], "v": v} for n in numbers]
+    return pa.Table.from_pylist(records, schema=SCHEMA)
 
 
 def ranges(local: LocalTable) -> list[tuple[str, str, int]]:
     """First key, last key and rows of each file, sorted."""
-    found = current_rows(local.client)
-    groups = found.group_by("_hoodie_file_name").aggregate([("id", "min"), ("id", "max"), ("id", "count")])
+    stored = current_rows(local.client)
+    groups = stored.group_by("_hoodie_file_name").aggregate([("id", "min"), ("id", "max"), ("id", "count")])
     return sorted(zip(*(groups[name].to_pylist() for name in ("id_min", "id_max", "id_count")), strict=True))
 
 
@@ -122,8 +124,8 @@ def test_an_index_by_partition_keeps_a_key_in_each(tmp_path: Path) -> None:
     assert local.write("upsert", rows(range(5), "b", v=2)).rows_updated == 5
     assert local.write("delete", rows([0, 5], "b")).rows_deleted == 2
     local.write("insert_overwrite", rows([7], "a"))
-    found = {(row["id"], row["_hoodie_partition_path"], row["v"]) for row in current_rows(local.client).to_pylist()}
-    assert found == {("k0007", "a", 0), *((f"k000{n}", "b", 2) for n in range(1, 5))}
+    stored = {(row["id"], row["_hoodie_partition_path"], row["v"]) for row in current_rows(local.client).to_pylist()}
+    assert stored == {("k0007", "a", 0), *((f"k000{n}", "b", 2) for n in range(1, 5))}
     assert verify_index(local.client).is_right
 
 
@@ -137,8 +139,8 @@ def test_writes_by_buckets_keep_the_index_too(tmp_path: Path, scope: str) -> Non
     local.write("insert_overwrite", rows(range(100, 140, 2)))
     local.write("delete_partition", partitions=["b"])
     assert verify_index(local.client).is_right
-    found = RecordIndex.open(local.client).get_record_locations(pa.array(["k0100", "k0011", "k0012"]))
-    assert found["key"].to_pylist() == ["k0100"]
+    locations = RecordIndex.open(local.client).get_record_locations(pa.array(["k0100", "k0011", "k0012"]))
+    assert locations["key"].to_pylist() == ["k0100"]
 
 
 def test_deletes_need_no_partition(tmp_path: Path) -> None:
@@ -166,9 +168,9 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
 def test_tables_of_another_index_are_not_written(tmp_path: Path) -> None:
     local = LocalTable.create(str(tmp_path / "t"), SCHEMA, OPTIONS | {"hoodie.bucket.index.num.buckets": "2"})
     local.write("upsert", rows(range(9)))
-    given = {"hoodie.index.type": "RECORD_INDEX"}
+    indexed = {"hoodie.index.type": "RECORD_INDEX"}
     with pytest.raises(OptionError, match="BUCKET"):
-        local.write("upsert", rows([1]), given)
+        local.write("upsert", rows([1]), indexed)
     # as Apache leaves it
     path = tmp_path / "t/.hoodie/hoodie.properties"
     lines = path.read_text().splitlines()
@@ -179,10 +181,10 @@ def test_tables_of_another_index_are_not_written(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="RECORD_INDEX to use its record"):
         local.write("upsert", rows([1]))
     with pytest.raises(RecordIndexError, match="index bootstrap"):
-        local.write("upsert", rows([1]), given)
+        local.write("upsert", rows([1]), indexed)
     bootstrap_index(local.client, {})
     with pytest.raises(UnsupportedTableError, match="are buckets"):
-        local.write("upsert", rows([1]), given)
+        local.write("upsert", rows([1]), indexed)
 
 
 def test_rows_that_come_out_differently_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,8 +34,8 @@ def test_one_row_a_key_is_kept_by_ordering_and_then_by_place(
         if key not in expected or not by_order or rank(value) >= rank(rows[expected[key]][1]):
             expected[key] = number
     ordering = [pa.array([value for _, value in rows], pa.int64())] if by_order else []
-    found = sorted_rows(strings([key for key, _ in rows]), unique=True, ordering=ordering)
-    assert found.tolist() == [expected[key] for key in sorted(expected)]
+    kept = sorted_rows(strings([key for key, _ in rows]), unique=True, ordering=ordering)
+    assert kept.tolist() == [expected[key] for key in sorted(expected)]
 
 
 @given(KEYS)

@@ -28,28 +28,28 @@ def text_order(columns: list[pa.Array], generator: str) -> list[int]:
 def test_any_numbers_are_in_the_order_of_their_keys(rows: list[tuple[int, int]], fields: int) -> None:
     columns = [pa.array([row[field] for row in rows], pa.int64()) for field in range(fields)]
     with mock.patch.object(number_texts, "_LEAST_ROWS", 1):
-        found = number_order(columns)
-    assert found is not None
+        order = number_order(columns)
+    assert order is not None
     for generator in ("COMPLEX", "NON_PARTITION"):
-        assert found.rows.tolist() == text_order(columns, generator)
-    ordered = [tuple(column[row].as_py() for column in columns) for row in found.rows.tolist()]
-    assert found.same.tolist() == [False, *(left == right for left, right in itertools.pairwise(ordered))]
+        assert order.rows.tolist() == text_order(columns, generator)
+    ordered = [tuple(column[row].as_py() for column in columns) for row in order.rows.tolist()]
+    assert order.same.tolist() == [False, *(left == right for left, right in itertools.pairwise(ordered))]
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.int32(), pa.uint16(), pa.int64(), pa.uint64()])
 def test_any_type_of_whole_numbers_and_many_rows(kind: pa.DataType) -> None:
     numbers = np.random.default_rng(0).integers(0, 128, 5000)
-    found = number_order([pa.array(numbers).cast(kind)])
-    assert found is not None
-    assert found.rows.tolist() == text_order([pa.array(numbers)], "NON_PARTITION")
+    order = number_order([pa.array(numbers).cast(kind)])
+    assert order is not None
+    assert order.rows.tolist() == text_order([pa.array(numbers)], "NON_PARTITION")
 
 
 def test_the_greatest_numbers_that_fit() -> None:
     # 12 digits and 12 bits of row numbers: 13 * 10**12 takes 44 bits
     numbers = np.random.default_rng(0).integers(0, 10**12, 4000)
-    found = number_order([pa.array(numbers)])
-    assert found is not None
-    assert found.rows.tolist() == text_order([pa.array(numbers)], "NON_PARTITION")
+    order = number_order([pa.array(numbers)])
+    assert order is not None
+    assert order.rows.tolist() == text_order([pa.array(numbers)], "NON_PARTITION")
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_rows_that_come_in_ascending_runs(runs: int) -> None:
     numbers = np.concatenate(
         [np.sort(part) for part in np.array_split(np.random.default_rng(0).permutation(numbers), runs)]
     )
-    found = number_order([pa.array(numbers)])
-    assert found is not None
-    assert found.rows.tolist() == text_order([pa.array(numbers)], "NON_PARTITION")
+    order = number_order([pa.array(numbers)])
+    assert order is not None
+    assert order.rows.tolist() == text_order([pa.array(numbers)], "NON_PARTITION")
 
 
 def test_slices_are_ordered_by_their_own_rows() -> None:
     column = pa.array([*range(1000), *([0] * 1000)]).slice(1000)
-    found = number_order([column])
-    assert found is not None
-    assert found.same.tolist() == [False] + [True] * 999
-    assert to_numpy(column)[found.rows].max() == 0
+    order = number_order([column])
+    assert order is not None
+    assert order.same.tolist() == [False] + [True] * 999
+    assert to_numpy(column)[order.rows].max() == 0

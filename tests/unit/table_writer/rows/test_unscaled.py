@@ -16,9 +16,9 @@ def test_the_decimals_of_longs(values: list[int | None], scale: int, skip: int) 
     kind = pa.decimal128(18, scale)
     longs = pa.chunked_array([pa.array(values, pa.int64()).slice(skip), pa.array(values[:skip], pa.int64())])
     table = pa.table({"x": longs, "d": longs})
-    found = restored(table, pa.schema([("d", kind)]))
+    decimals = restored(table, pa.schema([("d", kind)]))
     exact = decimal.Context(prec=40)
     wanted = [None if v is None else decimal.Decimal(v).scaleb(-scale, exact) for v in values[skip:] + values[:skip]]
-    assert found.schema == pa.schema([("x", pa.int64()), ("d", kind)])
-    assert found["d"].to_pylist() == wanted
-    found.validate(full=True)
+    assert decimals.schema == pa.schema([("x", pa.int64()), ("d", kind)])
+    assert decimals["d"].to_pylist() == wanted
+    decimals.validate(full=True)

@@ -89,8 +89,8 @@ def test_by_commits_every_kept_state_stays_readable(client, storage):
     assert versions(client) == {("p=a", "00000000"): 3, ("p=b", "00000001"): 1}
     timeline = client.timeline()
     for write in timeline.writes[-2:]:
-        found = latest_base_files(list_data_files(storage), timeline, as_of=write.time)
-        assert found.num_rows == 2
+        slices = latest_base_files(list_data_files(storage), timeline, as_of=write.time)
+        assert slices.num_rows == 2
     assert report.earliest == timeline.writes[-2].time
     cleaned = next(i for i in timeline.instants if i.action == "clean")
     for state in (State.REQUESTED, State.INFLIGHT):

@@ -20,15 +20,15 @@ LARGEST = 1  # files of each table; the others are of the same writer
 
 def files() -> dict[str, list[tuple[str, bytes]]]:
     """The base files of each table that has meta columns."""
-    found: dict[str, list[tuple[str, bytes]]] = {}
+    files_by_table: dict[str, list[tuple[str, bytes]]] = {}
     with tarfile.open(ARCHIVE) as packed:
         for member in packed:
             table, _, path = member.name.removeprefix("./").partition("/")
             if path.endswith(".parquet") and ".hoodie" not in path and "nometa" not in table:
                 stream = packed.extractfile(member)
                 assert stream is not None
-                found.setdefault(table, []).append((Path(path).name, stream.read()))
-    return {table: sorted(some, key=lambda file: -len(file[1]))[:LARGEST] for table, some in found.items()}
+                files_by_table.setdefault(table, []).append((Path(path).name, stream.read()))
+    return {table: sorted(some, key=lambda file: -len(file[1]))[:LARGEST] for table, some in files_by_table.items()}
 
 
 FILES = files()

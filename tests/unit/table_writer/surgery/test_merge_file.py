@@ -34,13 +34,13 @@ AUTO = {
 def rows_of(numbers, **columns):
     """Rows with even keys, which leave places between them."""
     numbers = np.asarray(numbers)
-    found = {
+    defaults = {
         "id": pa.array([f"k{number:05d}" for number in numbers]),
         "v": from_numpy(numbers * 3),
         "w": from_numpy(numbers / 7),
         "s": pa.array([f"s{number % 5}" for number in numbers]),
     }
-    return pa.table({name: columns.get(name, column) for name, column in found.items()}, schema=SCHEMA)
+    return pa.table({name: columns.get(name, column) for name, column in defaults.items()}, schema=SCHEMA)
 
 
 @pytest.fixture
@@ -60,14 +60,14 @@ def touched(slot, before):
 def test_only_changed_columns_of_touched_row_groups_are_encoded(slot):
     before = slot.chunks()
     made = slot.write(rows_of([210, 212, 640], v=pa.array([1, 2, 3])), ALWAYS)
-    found = touched(slot, before)
+    places = touched(slot, before)
     names = [(group, "_hoodie_file_name") for group in range(10)]
     changed = [(group, name) for group in (1, 3) for name in ("_hoodie_commit_time", "_hoodie_commit_seqno", "v")]
-    assert found == {*names, *changed}
+    assert places == {*names, *changed}
     sizes = {place: len(pages) for place, pages in slot.chunks().items()}
     work = made.work
     assert (work.spliced, work.groups_touched, work.chunks_encoded) == (1, 2, 16)
-    assert work.bytes_encoded == sum(sizes[place] for place in found)
+    assert work.bytes_encoded == sum(sizes[place] for place in places)
     assert work.bytes_copied == sum(sizes.values()) - work.bytes_encoded
     assert (made.stat.num_update_writes, made.stat.num_inserts, made.stat.num_writes) == (3, 0, ROWS)
 
@@ -141,8 +141,8 @@ def test_a_new_column_of_the_table_is_a_whole_rewrite(slot):
     rows = rows_of([10]).append_column("n", pa.array([1], pa.int32()))
     made = slot.write(rows, ALWAYS, schema=wider)
     assert made.work.spliced == 0
-    found = {row["id"]: row["n"] for row in read_base_file(slot.storage, slot.path).to_pylist()}
-    assert (found["k00010"], found["k00012"]) == (1, None)
+    values = {row["id"]: row["n"] for row in read_base_file(slot.storage, slot.path).to_pylist()}
+    assert (values["k00010"], values["k00012"]) == (1, None)
 
 
 @pytest.mark.parametrize("mode", [ALWAYS, NEVER])
@@ -150,9 +150,9 @@ def test_a_batch_of_some_columns_leaves_the_others(slot, mode):
     rows = rows_of([10, 11]).select(["id", "s"])
     before = slot.chunks()
     made = slot.write(rows.set_column(1, "s", pa.array(["new", None])), mode, partial=True)
-    found = {row["id"]: row for row in read_base_file(slot.storage, slot.path).to_pylist()}
-    assert (found["k00010"]["v"], found["k00010"]["s"]) == (30, "new")
-    assert (found["k00011"]["v"], found["k00011"]["s"]) == (None, None)
+    stored = {row["id"]: row for row in read_base_file(slot.storage, slot.path).to_pylist()}
+    assert (stored["k00010"]["v"], stored["k00010"]["s"]) == (30, "new")
+    assert (stored["k00011"]["v"], stored["k00011"]["s"]) == (None, None)
     if mode == ALWAYS:
         assert made.work.spliced == 1
         touched_names = {name for group, name in touched(slot, before) if group == 0}
@@ -170,9 +170,9 @@ def test_index_changes_are_keys_that_came_and_went(slot, mode):
     layout = IndexLayout((("record-index-", 3),), "global")
     rows = rows_of([10, 11, 12]).append_column(GONE_COLUMN, pa.array([None, False, True]))
     made = slot.write(rows, mode, index=layout, index_folder=".hoodie/x")
-    found = [row for group in range(3) for row in read_deltas(slot.storage, made.index_deltas, group).to_pylist()]
+    deltas = [row for group in range(3) for row in read_deltas(slot.storage, made.index_deltas, group).to_pylist()]
     place = {"partition": "", "file_id": made.stat.file_id, "deleted": False}
-    assert sorted(found, key=lambda row: row["key"]) == [
+    assert sorted(deltas, key=lambda row: row["key"]) == [
         {"key": "k00011", **place},
         {"key": "k00012", "partition": "", "file_id": None, "deleted": True},
     ]

@@ -91,9 +91,9 @@ def test_rows_go_and_come(folder):
     assert result.chunks_encoded == 3 * 9 + 3
     assert result.metadata.row_group(3 - 1).sorting_columns == ()
     query = f"select count(*), sum(v), min(key) from '{folder}/new.parquet' where v >= 500"
-    [found] = duckdb.execute(query).fetchall()
+    [values] = duckdb.execute(query).fetchall()
     total = sum(range(500, 1620)) + sum(range(2000, 2500)) + sum(range(9000, 9010)) + sum(range(9100, 9103))
-    assert found == (1120 + 500 + 13, total, "k000500")
+    assert values == (1120 + 500 + 13, total, "k000500")
 
 
 def test_a_file_is_the_same_by_any_number_of_threads(folder):
@@ -322,9 +322,9 @@ def test_large_copies_start_where_memory_pages_lie_alike(tmp_path):
         result = splice(Storage(str(tmp_path)), "old.parquet", "new.parquet", edit, BaseFileOptions())
         with open(tmp_path / "new.parquet", "rb") as stream:
             check_pages(stream.read())
-        found = pq.read_table(tmp_path / "new.parquet")
-        assert found["v"].equals(pa.chunked_array([numbers, numbers]))
-        assert found["_hoodie_file_name"].unique().to_pylist() == [f"new{turn}"]
+        copied = pq.read_table(tmp_path / "new.parquet")
+        assert copied["v"].equals(pa.chunked_array([numbers, numbers]))
+        assert copied["_hoodie_file_name"].unique().to_pylist() == [f"new{turn}"]
         if turn == 0:
             for group in range(2):
                 old, new = (

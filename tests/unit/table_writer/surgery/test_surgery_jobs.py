@@ -41,8 +41,8 @@ def table(request, tmp_path):
 
 
 def chunks(path: pathlib.Path) -> list[bytes]:
-    found, data = pq.read_metadata(path), path.read_bytes()
-    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    metadata, data = pq.read_metadata(path), path.read_bytes()
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     columns = [group.column(index) for group in groups for index in range(group.num_columns)]
     starts = [column.dictionary_page_offset or column.data_page_offset for column in columns]
     return [data[at : at + column.total_compressed_size] for at, column in zip(starts, columns, strict=True)]
@@ -76,8 +76,8 @@ def test_histories_of_both_indexes(table):
     table.write("upsert", some, {**ALWAYS, "hoodie.catalog.write.partial.columns": "true"})
     expected["k20"]["b"] = "only"
     expected["k90"] = {"id": "k90", "p": "p0", "a": None, "b": "these"}
-    found = current_rows(table.client).select(["id", "p", "a", "b"]).to_pylist()
-    assert sorted(found, key=lambda row: row["id"]) == [expected[key] for key in sorted(expected)]
+    stored = current_rows(table.client).select(["id", "p", "a", "b"]).to_pylist()
+    assert sorted(stored, key=lambda row: row["id"]) == [expected[key] for key in sorted(expected)]
     if "hoodie.index.type" in table.options.texts:
         assert verify_index(table.client).is_right
 

@@ -57,9 +57,9 @@ def entries(tags: Tags) -> set[tuple[int, int, bool]]:
     """Rows with the place of their file group in `FILES`."""
     places = [FILES.to_pylist().index(name) for name in tags.groups.to_pylist()]
     numbers = [NEW if number == NEW else places[number] for number in tags.numbers.tolist()]
-    found = list(zip(tags.rows.tolist(), numbers, tags.gone.tolist(), strict=True))
-    assert len(set(found)) == len(found)
-    return set(found)
+    tagged = list(zip(tags.rows.tolist(), numbers, tags.gone.tolist(), strict=True))
+    assert len(set(tagged)) == len(tagged)
+    return set(tagged)
 
 
 def test_known_keys_go_to_their_files_and_others_are_new() -> None:
@@ -194,6 +194,6 @@ def test_an_older_row_moves_nothing(moves: MovePlan) -> None:
 
 def test_rows_keep_their_positions_when_some_go() -> None:
     rows = batch("dcba", "qqqq", deleted=[True, False, False, False])
-    found = tag_rows(rows, lookup, TagPlan())
-    assert entries(found) == {(1, 2, False), (2, 1, False), (3, 0, False)}
-    assert found.numbers.dtype == np.int32
+    tags = tag_rows(rows, lookup, TagPlan())
+    assert entries(tags) == {(1, 2, False), (2, 1, False), (3, 0, False)}
+    assert tags.numbers.dtype == np.int32

@@ -45,10 +45,10 @@ def test_locks_expire_as_heartbeats_do():
     ],
 )
 def test_values(key, value, path, expected):
-    found = ProtocolOptions.parse({key: value})
+    value_ = ProtocolOptions.parse({key: value})
     for name in path.split("."):
-        found = getattr(found, name)
-    assert found == expected
+        value_ = getattr(value_, name)
+    assert value_ == expected
 
 
 @pytest.mark.parametrize(
