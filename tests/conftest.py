@@ -10,25 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.apache_hudi_client import QUICK
+from tests.support.scheduling import GroupScheduling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Files whose tests share servers, or what is read of all the code, run in one process, so that each is started or read
-# once; the first pattern counts.
-_GROUPS = (
-    ("contracts", re.compile("contracts/")),
-    ("trino", re.compile("engines/test_(trino|presto|engine_servers)")),
-    ("hive", re.compile("engines/test_(hive|local_metastore)")),
-    ("apache", re.compile("engines/test_(apache|crash_interop|killed_writer|record_index)")),
-)
-
 # Modules that run longest begin first, so that no process is left with one of them at the end.
 _LONG = re.compile(
-    "engines/|property/test_(crash|whole_tables|concurrent|filters|record_index|surgery|sync|write|index)|spark/"
+    "engines/|spark/|"
+    "property/test_(crash|whole_tables|concurrent|filters|spark_filters|record_index|surgery|sync|write|index)"
 )
 
 # The same examples in every run, so that a red test is the change's fault; the larger profiles look for new ones.
@@ -37,14 +29,6 @@ _SEARCH = settings(settings.get_profile("default"), derandomize=False)
 settings.register_profile("nightly", _SEARCH, max_examples=20_000)
 settings.register_profile("thorough", _SEARCH, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
-
-
-class GroupScheduling(LoadScopeScheduling):
-    """Gives each process whole groups of tests."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return next((group for group, pattern in _GROUPS if pattern.search(file)), file)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -56,6 +40,11 @@ def pytest_collection_finish() -> None:
     """Thousands of collected tests stay to the end: the garbage collector need not go through them again and again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Let the end of the process free them."""
+    gc.unfreeze()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupScheduling:
