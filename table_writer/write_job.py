@@ -218,7 +218,7 @@ class WriteJob:
             schema=schema,
             progress=progress,
             layout=IndexLayout.of(self.client, timeline),
-            files=PartitionFiles(self.client, timeline),
+            files=PartitionFiles(self.client, timeline, open_metadata=transaction.open_metadata),
         )
         bucketed = index_type(self.options, self.client.config) == "BUCKET"
         return write_by_buckets(plans) if bucketed else write_by_index(plans)

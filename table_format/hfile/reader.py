@@ -21,8 +21,10 @@ from table_format.hfile.packed_keys import PackedKeys
 from table_format.hfile.sorted_keys import KeySpans, matches, matches_by_hash
 from table_format.threads import compute_threads
 
-# Trailer, index and file info of most files fit into one read of this size.
-_TAIL = 64 * 1024
+# Trailer, index and file info of most files fit into one read of this size: the index has an entry for each data
+# block, in the listing one of ten bytes for every five thousand.
+_SHORT_TAIL, _LONG_TAIL = 16 * 1024, 64 * 1024
+_TAIL_SHARE = 256
 _FEW = 4
 _READERS = 8
 # Share of a file's blocks from which on all of them are read. The cost of a block is constant, so this
@@ -82,7 +84,7 @@ class HFileReader:
     def _start(self, read_range: ReadRange, size: int, name: str) -> None:
         self.name = name
         self._read_range = read_range
-        tail_start = max(size - _TAIL, 0)
+        tail_start = max(size - min(max(size // _TAIL_SHARE, _SHORT_TAIL), _LONG_TAIL), 0)
         tail = memoryview(read_range(tail_start, size - tail_start))
         if len(tail) != size - tail_start:
             raise CorruptFileError(name, tail_start + len(tail), "the file is shorter than its size in the storage")
@@ -92,6 +94,7 @@ class HFileReader:
         if load_offset < tail_start:
             tail_start, tail = load_offset, memoryview(read_range(load_offset, size - load_offset))
         self._load_offset = load_offset
+        self._tail_start, self._tail = tail_start, tail
         self._loaded = tail[load_offset - tail_start : self._trailer_offset - tail_start]
         self.file_info = self._read_file_info()
 
@@ -363,6 +366,8 @@ class HFileReader:
     def _fetch(self, place: int, size: int) -> memoryview:
         if place + size > self._trailer_offset:
             raise CorruptFileError(self.name, place, "an HFile block reaches past the end of the file")
+        if place >= self._tail_start:  # small files are read whole when they are opened
+            return self._tail[place - self._tail_start :][:size]
         data = memoryview(self._read_range(place, size))
         if len(data) != size:
             raise CorruptFileError(self.name, place + len(data), "the file is shorter than its size in the storage")

@@ -23,6 +23,7 @@ from table_format.errors import (
     TransactionError,
 )
 from table_format.instant import Action, Instant, State
+from table_format.metadata_table.reader import MetadataTable
 from table_format.metadata_table.record_index_layout import MAINTAINED, MAINTAINED_KEY, IndexLayout
 from table_format.table.client import SCHEMA_KEY, TableClient
 from table_format.table.schema_history import KEY as SCHEMA_IDS_KEY
@@ -106,6 +107,7 @@ class WriteTransaction:
         self._begun = dict(client.config.raw)
         self._heartbeat = heartbeat
         # a transaction that was garbage-collected before its end is dead, though its process is alive
+        self._metadata_table: MetadataTable | None = None
         self._dropped = weakref.finalize(self, heartbeat.silence)
         self._dropped.atexit = False
         self._inflight = False
@@ -170,6 +172,12 @@ class WriteTransaction:
             self._abort_because(error)
         else:
             self.abort()
+
+    def open_metadata(self) -> MetadataTable | None:
+        """The metadata table as the write began, None without one; cleaning reads only what was added to it since."""
+        if self._metadata_table is None:
+            self._metadata_table = MetadataTable.open(self.client, self.timeline)
+        return self._metadata_table
 
     def mark_inflight(self, stats: CommitMetadata | None = None) -> None:
         """Put the inflight state on the timeline, before data files are written. `commit` does it if nobody did.
@@ -419,7 +427,7 @@ class WriteTransaction:
         if not options.automatic or not is_due(timeline, options):
             return
         try:
-            clean_locked(self.client, options, timeline=timeline)
+            clean_locked(self.client, options, timeline=timeline, metadata=self._metadata_table)
         except (HudiError, OSError) as error:
             _log.warning("%s: cleaning failed and is left to the next one: %s", self.storage.uri, error)
 

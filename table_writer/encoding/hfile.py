@@ -73,7 +73,7 @@ class DataBlock:
     """A data block.
 
     Attributes:
-        first_key: of its entries.
+        first_key: by which the index names it: not after its first entry, and after all entries of the block before.
         written: its bytes in the file. The offset of the previous block, which is among them, does not count.
         content_size: uncompressed bytes of its entries.
     """
@@ -196,25 +196,35 @@ def data_blocks(keys: pa.BinaryArray, values: Any, block_size: int, codec: str =
     """Data blocks of sorted entries; a block is closed once it has that many uncompressed bytes.
 
     An entry that fills a block has one to itself, so that look-ups of its neighbours do not read it: the list of all
-    partitions is such an entry of large tables.
+    partitions is such an entry of large tables. So that keys that would come next after it do not read it either, such
+    as a partition that is not compacted yet, the index names the next block by the least key after this entry's. HBase
+    gives its blocks keys between two entries as well.
     """
     sizes = to_numpy(pc.binary_length(keys)) + _lengths(values)
     ends = np.cumsum(sizes.astype(np.int64) + ENTRY_OVERHEAD + KEY_OVERHEAD)
     contents: list[bytes] = []
-    starts: list[int] = []
+    names: list[bytes] = []
     first = 0
+    filled = False
     while first < len(keys):
         before = int(ends[first - 1]) if first else 0
         after = min(int(np.searchsorted(ends, before + block_size)) + 1, len(keys))
         if after - first > 1 and int(ends[after - 1] - ends[after - 2]) >= block_size:
             after -= 1
         contents.append(_entries(keys[first:after], _as_binary(values[first:after])))
-        starts.append(first)
+        names.append(_least_after(keys[first - 1].as_py()) if filled else keys[first].as_py())
+        alone = after - first == 1 and int(ends[first]) - before >= block_size
+        filled = alone and len(keys[first].as_py()) < LONGEST_KEY
         first = after
     return [
-        DataBlock(keys[start].as_py(), written, len(content))
-        for start, written, content in zip(starts, _compressed(contents, codec), contents, strict=True)
+        DataBlock(name, written, len(content))
+        for name, written, content in zip(names, _compressed(contents, codec), contents, strict=True)
     ]
+
+
+def _least_after(key: bytes) -> bytes:
+    """The least key after another one."""
+    return key + b"\x00"
 
 
 def _lengths(values: Any) -> npt.NDArray[np.int32]:

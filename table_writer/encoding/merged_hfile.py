@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 from typing import Any, Final
@@ -115,7 +116,10 @@ class BlockwiseHFile:
             after = len(keys) if bound is None else int(pc.sum(pc.less(keys, bound)).as_py() or 0)
             if run.start and after > first and keys[first].as_py() < self.blocks[run.start].first_key:
                 raise RecordError(f"key {keys[first].as_py()!r} falls into a data block that is copied")
-            blocks += self._new_blocks(keys[first:after], values[first:after])
+            made = self._new_blocks(keys[first:after], values[first:after])
+            if run.start and made:  # keys before its first entry stay those of this block
+                made[0] = dataclasses.replace(made[0], first_key=self.blocks[run.start].first_key)
+            blocks += made
             done, first = run.stop, after
         if first < len(keys):
             raise RecordError(f"key {keys[first].as_py()!r} falls into a data block that is copied")

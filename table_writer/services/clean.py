@@ -16,6 +16,7 @@ from table_format.config.option_values import alias
 from table_format.config.table_config import require_writable
 from table_format.errors import ArgumentError, CorruptFileError, MissingFileError
 from table_format.instant import Action, Instant, State
+from table_format.metadata_table.reader import MetadataTable
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.metadata.writer import record_clean
@@ -114,14 +115,27 @@ def is_due(timeline: Timeline, options: CleanOptions) -> bool:
 
 
 def clean_locked(
-    client: TableClient, options: CleanOptions, now: dt.datetime | None = None, *, timeline: Timeline | None = None
+    client: TableClient,
+    options: CleanOptions,
+    now: dt.datetime | None = None,
+    *,
+    timeline: Timeline | None = None,
+    metadata: MetadataTable | None = None,
 ) -> CleanReport:
-    """`clean` for a caller that holds the table's lock, and may have loaded the timeline under it."""
+    """`clean` for a caller that holds the table's lock.
+
+    Args:
+        client: the table.
+        options: see `CleanOptions`.
+        now: see `clean`.
+        timeline: loaded under the lock, if the caller has it.
+        metadata: the metadata table of an earlier moment; what was read of it is not read again.
+    """
     timeline = timeline or client.timeline()
     finished = _Finished()
     if _resume(client, timeline, finished):
         timeline = client.timeline(timeline)
-    planned = plan_table(client, timeline, options, now)
+    planned = plan_table(client, timeline, options, now, metadata=metadata)
     if planned is not None:
         # Apache's cleaner, which may have to finish this clean, needs full URIs
         plan = planned.plan

@@ -227,7 +227,12 @@ def _group_keys(table: pa.Table) -> Any:
 
 
 def plan_table(
-    client: TableClient, timeline: Timeline, options: CleanOptions, now: dt.datetime | None = None
+    client: TableClient,
+    timeline: Timeline,
+    options: CleanOptions,
+    now: dt.datetime | None = None,
+    *,
+    metadata: MetadataTable | None = None,
 ) -> PlannedClean | None:
     """Plan a clean of a table; None when there is nothing to delete.
 
@@ -236,6 +241,7 @@ def plan_table(
         timeline: the table's.
         options: see `CleanOptions`.
         now: the end of the hours that are kept; the present by default.
+        metadata: the metadata table of an earlier moment; what was read of it is not read again.
     """
     changed = {entry.name: entry.mtime_ms for entry in client.storage.list(timeline.folder)} if timeline.pending else {}
     now = now or dt.datetime.now(dt.UTC)
@@ -245,7 +251,7 @@ def plan_table(
     partitions = _changed_partitions(timeline, horizon) if options.incremental else None
     if partitions is not None and not partitions:
         return None
-    files = list_files(client, timeline, partitions)
+    files = list_files(client, timeline, partitions, metadata)
     plan = plan_clean(
         timeline,
         files,
@@ -353,9 +359,15 @@ def _noted(timeline: Timeline) -> str | None:
     return text if text.isascii() and text.isdigit() else None
 
 
-def list_files(client: TableClient, timeline: Timeline, partitions: Sequence[str] | None) -> pa.Table:
-    """Data files of some partitions or all (None), by the metadata table if there is one, as `FILES_SCHEMA`."""
-    metadata_table = MetadataTable.open(client, timeline)
+def list_files(
+    client: TableClient, timeline: Timeline, partitions: Sequence[str] | None, before: MetadataTable | None = None
+) -> pa.Table:
+    """Data files of some partitions or all (None), by the metadata table if there is one, as `FILES_SCHEMA`.
+
+    Of `before`, the metadata table of an earlier moment, nothing is read again.
+    """
+    refreshed = None if before is None else before.refreshed(client, timeline)
+    metadata_table = refreshed or MetadataTable.open(client, timeline)
     if metadata_table is not None:
         return metadata_table.files(partitions)
     return list_data_files(client.storage, partitions)

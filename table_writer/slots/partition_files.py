@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -29,9 +29,17 @@ class PartitionFiles:
         client: the table.
         timeline: loaded when or after the write began, so that no commit is missed unnoticed.
         replaced: `replaced_file_groups(timeline)`, if known.
+        open_metadata: opens the metadata table, if not this instance alone reads it.
     """
 
-    def __init__(self, client: TableClient, timeline: Timeline, replaced: pa.Table | None = None) -> None:
+    def __init__(
+        self,
+        client: TableClient,
+        timeline: Timeline,
+        replaced: pa.Table | None = None,
+        open_metadata: Callable[[], MetadataTable | None] | None = None,
+    ) -> None:
+        self._open_metadata = open_metadata
         self._client = client
         self._timeline = timeline
         self._replaced = replaced_file_groups(timeline) if replaced is None else replaced
@@ -80,4 +88,6 @@ class PartitionFiles:
 
     @functools.cached_property
     def _metadata(self) -> MetadataTable | None:
+        if self._open_metadata is not None:
+            return self._open_metadata()
         return MetadataTable.open(self._client, self._timeline)

@@ -189,8 +189,25 @@ def test_ten_thousand_other_partitions_cost_a_write_no_call_and_few_bytes(
     few, some = cost(2_000)
     many, more = cost(10_000)
     assert many == few
-    # of a large HFile the last 64 KiB are read first, and then one small block
-    assert more - some < 64 << 10
+    # of an HFile its end is read first, and then one block, of a size that does not depend on the table's
+    assert more - some < 16 << 10
+
+
+@pytest.mark.parametrize("index", ["BUCKET", "RECORD_INDEX"])
+def test_cleaning_reads_of_the_listing_only_what_the_write_has_not(
+    index: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = table(tmp_path, index)
+    options = {"hoodie.clean.commits.retained": "1"}
+    for value in range(3):
+        local.write("upsert", rows(range(4), "a", v=value), options)
+    with counted(monkeypatch) as calls:
+        local.write("upsert", rows(range(1), "a", v=9), options)
+    assert sum(count for (name, path), count in calls.items() if name == "delete" and path.startswith("a/")) >= 1
+    of_listing = {at: count for at, count in calls.items() if at[1].startswith(".hoodie/metadata/files/")}
+    reads = {path: count for (name, path), count in of_listing.items() if name.startswith("read")}
+    assert reads
+    assert set(reads.values()) == {1}, reads
 
 
 def test_a_count_that_only_jobs_tell_is_checked_once_and_after_writes_of_others(

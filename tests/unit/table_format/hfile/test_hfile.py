@@ -116,6 +116,21 @@ def test_range_reads_touch_only_the_blocks_of_a_prefix():
     assert len(reads) == 4
 
 
+def test_a_small_file_is_read_once():
+    keys, values = many(60)
+    data = write_hfile(keys, values, schema_json=SCHEMA, block_size=500)
+    reads = []
+
+    def read_range(offset, length):
+        reads.append((offset, length))
+        return data[offset : offset + length]
+
+    reader = HFileReader.open(read_range, len(data), "remote")
+    assert pairs(reader.get(keys[5:30:5])) == [(key, values[keys.index(key)]) for key in keys[5:30:5]]
+    assert pairs(reader.entries()) == list(zip(keys, values, strict=True))
+    assert reads == [(0, len(data))]
+
+
 def test_blocks_are_chained_and_counted():
     keys, values = many(3000)
     data = write_hfile(keys, values, schema_json=SCHEMA, block_size=4096)
@@ -447,8 +462,11 @@ def test_an_entry_that_fills_a_block_has_it_alone(at):
     made = data_blocks(pa.array(keys, pa.binary()), pa.array(values, pa.binary()), 500, "NONE")
     firsts = [one.first_key for one in made]
     assert keys[at] in firsts
-    assert at == len(keys) - 1 or keys[at + 1] in firsts
+    assert at == len(keys) - 1 or keys[at] + b"\x00" in firsts
     data = write_hfile(keys, values, schema_json=SCHEMA, block_size=500)
     reader = HFileReader(data, "with a large entry")
+    large = reader.block_index.block_of(keys[at])
+    assert pairs(reader.entries_of([large])) == [(keys[at], values[at])]
+    assert at == len(keys) - 1 or reader.block_index.block_of(keys[at] + b"!") == large + 1
     assert pairs(reader.entries()) == list(zip(keys, values, strict=True))
     assert pairs(reader.get([keys[at - 1]])) == [(keys[at - 1], values[at - 1])]
