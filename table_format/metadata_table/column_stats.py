@@ -14,7 +14,8 @@ from table_format.codecs.avro_columns import UnionColumn, decode_columns
 from table_format.codecs.avro_schema_tree import Node
 from table_format.metadata_table import bounds
 from table_format.metadata_table.bounds import ValueTypes
-from table_format.metadata_table.sources import KeyVersions, ShardSources, SourceRecords, newest_versions
+from table_format.metadata_table.records import KeyVersions, SourceRecords, decode_each, newest_versions
+from table_format.metadata_table.sources import ShardSources
 
 RAW_SCHEMA = schema_of(
     key=pa.binary(),
@@ -81,7 +82,7 @@ def merged(shards: Sequence[Sequence[SourceRecords]], column: str, kind: pa.Data
     pieces = [piece for shard in shards for piece in shard]
     if not pieces:
         return typed_schema(kind).empty_table()
-    rows = pa.concat_tables([_decode_typed(piece, column, kind) for piece in pieces])
+    rows = pa.concat_tables(decode_each(pieces, lambda piece: _decode_typed(piece, column, kind)))
     keys = pa.chunked_array([piece.keys() for piece in pieces], pa.binary())
     versions = newest_versions(keys, to_numpy(one_chunk(rows["deleted"])))
     rows = rows.take(from_numpy(versions.live))
@@ -102,7 +103,7 @@ def raw(shards: Sequence[Sequence[SourceRecords]], *, unify: bool = False) -> pa
     """
     tables = []
     for shard in shards:
-        decoded = [_decode_raw(piece) for piece in shard]
+        decoded = list(decode_each(shard, _decode_raw))
         if not decoded:
             continue
         rows = pa.concat_tables(decoded)

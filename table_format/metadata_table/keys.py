@@ -96,6 +96,8 @@ def shard_of_key(key: str, shards: int) -> int:
 
 def shards_of_keys(keys: StringColumn, shards: int) -> npt.NDArray[np.int32]:
     """Shard of each key; `keys` are strings or their UTF-8 bytes."""
+    if shards == 1:
+        return np.zeros(len(keys), np.int32)
     hashes = java_string_hash(keys).astype(np.int64)
     lowest = hashes == _INT_MIN
     reduced = np.abs(hashes) % shards

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import logging
 import threading
 from collections.abc import Sequence
@@ -39,15 +40,9 @@ from table_format.metadata_table.keys import (
 )
 from table_format.metadata_table.record_index import groups_in_order
 from table_format.metadata_table.record_index_layout import IndexLayout
+from table_format.metadata_table.records import SourceRecords, decode_each, newest_versions, split_settled
 from table_format.metadata_table.slices import ValidInstants, open_complete_timeline
-from table_format.metadata_table.sources import (
-    Known,
-    PartitionSources,
-    ShardSources,
-    SourceRecords,
-    newest_versions,
-    split_settled,
-)
+from table_format.metadata_table.sources import Known, PartitionSources, ShardSources
 from table_format.table.client import TableClient
 from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
@@ -386,16 +381,18 @@ def _merged_files(rows: pa.Table) -> pa.Table:
 
 
 def _versions_of_files(pieces: Sequence[SourceRecords]) -> list[pa.Table]:
-    """Map entries of each source, without those of partitions whose record a later delete block removes.
+    """Map entries of the first source, and of others, without those of partitions whose record a later block deletes.
 
     Apache's cleaning writes such a block once all files of a partition are gone.
     """
-    tables: list[pa.Table] = []
-    for piece in pieces:
-        if piece.schema is None:
-            gone = binaries(piece.deleted_keys).cast(pa.string())
+    first, *later = pieces
+    tables = [_decode_files(first)]
+    for deletes, run in itertools.groupby(later, lambda piece: piece.schema is None):
+        if deletes:
+            gone = binaries([key for piece in run for key in piece.deleted_keys]).cast(pa.string())
             tables = [table.filter(pc.invert(pc.is_in(table["partition"], value_set=gone))) for table in tables]
-        tables.append(_decode_files(piece))
+        else:
+            tables += decode_each(run, _decode_files)
     return tables
 
 

@@ -25,8 +25,9 @@ from table_format.metadata_table.record_index_shard import (
     live_entries,
     look_up,
 )
+from table_format.metadata_table.records import SourceRecords, newest_versions
 from table_format.metadata_table.slices import ValidInstants, open_complete_timeline
-from table_format.metadata_table.sources import PartitionSources, Source, SourceRecords, newest_versions
+from table_format.metadata_table.sources import PartitionSources, Source
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline

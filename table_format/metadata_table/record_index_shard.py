@@ -24,7 +24,8 @@ from table_format.metadata_table.record_index_entries import (
     decode_places,
     decode_values,
 )
-from table_format.metadata_table.sources import Source, SourceRecords, newest_versions
+from table_format.metadata_table.records import SourceRecords, newest_versions
+from table_format.metadata_table.sources import Source
 
 DYNAMIC_KEY: Final = "hoodie.catalog.record.index.dynamic.lookup"
 LOOKUP_KEY: Final = "hoodie.catalog.record.index.lookup"

@@ -22,8 +22,9 @@ from table_format.log.blocks import read_log_blocks
 from table_format.metadata_table import column_stats, layout
 from table_format.metadata_table.keys import ALL_PARTITIONS_KEY, NON_PARTITIONED_ID, partition_of_identifier
 from table_format.metadata_table.reader import read_listing
+from table_format.metadata_table.records import SourceRecords
 from table_format.metadata_table.slices import ValidInstants
-from table_format.metadata_table.sources import PartitionSources, ShardSources, Source, SourceRecords
+from table_format.metadata_table.sources import PartitionSources, ShardSources, Source
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
@@ -39,7 +40,7 @@ from table_writer.encoding.metadata_records import (
 )
 from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata import instants
-from table_writer.metadata.index_compaction import compact_record_index
+from table_writer.metadata.index_compaction import compact_record_index, is_due
 from table_writer.metadata.recovery import metadata_partitions
 from table_writer.timeline.options import ProtocolOptions
 
@@ -122,16 +123,15 @@ def _execute(
                 if base.instant == time:
                     storage.delete(base.path)
     instants.start(storage, time, Action.COMPACTION, plan=_plan(storage, partitions, valid))
+    stale = _stale(data, options)
     emptied: dict[str, set[str]] = {partition: set() for partition in partitions}
     written = [
         stat
         for partition in partitions
         for stat in (
-            compact_record_index(
-                storage, time, valid, options, mapper, stale=_stale(data, options), emptied=emptied[partition]
-            )
+            compact_record_index(storage, time, valid, options, mapper, stale=stale, emptied=emptied[partition])
             if partition == layout.RECORD_INDEX
-            else _compact_partition(storage, partition, time, valid, emptied[partition])
+            else _compact_partition(storage, partition, time, valid, emptied=emptied[partition], stale=stale)
         )
     ]
     content = instants.commit_content(written, "COMPACT", compacted=True)
@@ -197,15 +197,28 @@ def _stale(data: Timeline, options: Mapping[str, str]) -> str:
 
 
 def _compact_partition(
-    storage: Storage, partition: str, time: str, valid: ValidInstants, emptied: set[str]
+    storage: Storage, partition: str, time: str, valid: ValidInstants, *, emptied: set[str], stale: str
 ) -> list[WriteStat]:
-    """Compact the file groups of a partition that have log blocks; `emptied` takes those without records left."""
+    """Compact the file groups of a partition that have log blocks; of column statistics only those that are due.
+
+    Their base files grow with the table, and nothing but plans reads their log blocks; each write reads the listing's.
+
+    Args:
+        storage: of the data table.
+        partition: of the metadata table.
+        time: the compaction's instant.
+        valid: which blocks count.
+        emptied: takes the ids of file groups without records left.
+        stale: see `compact_record_index`.
+    """
     sources = PartitionSources(storage, partition, valid, before=time)
     merge = _listing_records if partition == layout.FILES else _statistics_records
     block_size = block_size_of(partition)
     written = []
     for file_slice, opened in zip(sources.slices, sources.open().shards, strict=True):
         if not file_slice.blocks:
+            continue
+        if partition == layout.COLUMN_STATS and not is_due(file_slice, opened, stale):
             continue
         made = _merged(storage, file_slice.base, opened, merge, block_size)
         # A file group without records gets no base file: Hudi's readers fail on an empty one.

@@ -20,8 +20,9 @@ from table_format.errors import CorruptFileError
 from table_format.keys.key_order import sorted_order
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.record_index_entries import decode_values
-from table_format.metadata_table.slices import ValidInstants
-from table_format.metadata_table.sources import PartitionSources, Source, SourceRecords, newest_versions
+from table_format.metadata_table.records import SourceRecords, newest_versions
+from table_format.metadata_table.slices import MetadataSlice, ValidInstants
+from table_format.metadata_table.sources import PartitionSources, Source
 from table_format.storage import Storage
 from table_writer.encoding.metadata_records import SCHEMA
 from table_writer.encoding.record_index_entries import encode_places
@@ -48,7 +49,7 @@ _LOG_SHARE = 8
 
 _MOST_LOGS = 30
 
-"""A file group of at least 100,000 entries is compacted once its logs hold an eighth as many, or are 30 files: look-ups
+"""A file group of at least 100,000 entries is compacted once its logs have an eighth as many, or are 30 files: readers
 read logs whole, but rewriting a large base file for a few new keys costs more."""
 
 
@@ -153,9 +154,7 @@ def _compact_group(task: _Task) -> _Compacted | None:
     opened = PartitionSources(task.storage, names.RECORD_INDEX, task.valid, before=task.time, groups=(task.group,))
     [file_slice] = opened.slices
     [sources] = opened.open([0]).shards
-    times = [block.instant for block in file_slice.blocks if block.instant is not None]
-    old = any(time < task.stale and not names.builds_partition(time) for time in times)
-    if not old and not _pays(sources, has_base=file_slice.base is not None):
+    if not is_due(file_slice, sources, task.stale):
         return None
     keys, values = merged_entries(opened.everything()[0])
     if not len(keys):
@@ -164,6 +163,19 @@ def _compact_group(task: _Task) -> _Compacted | None:
     path = task.target or f"{scratch_folder(task.time)}/{task.group.file_id}-{uuid.uuid4().hex}"
     task.storage.create(path, data)
     return _Compacted(path, len(data), len(keys), len(file_slice.blocks))
+
+
+def is_due(file_slice: MetadataSlice, sources: Sequence[Source], stale: str) -> bool:
+    """Whether a file group is to be compacted now: its logs are large enough, or have a block that must not stay.
+
+    Args:
+        file_slice: the newest one.
+        sources: of it.
+        stale: see `compact_record_index`.
+    """
+    times = [block.instant for block in file_slice.blocks if block.instant is not None]
+    old = any(time < stale and not names.builds_partition(time) for time in times)
+    return old or _pays(sources, has_base=file_slice.base is not None)
 
 
 def _pays(sources: Sequence[Source], *, has_base: bool) -> bool:

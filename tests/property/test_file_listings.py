@@ -10,7 +10,7 @@ from table_format.hfile.entries import HFileEntries
 from table_format.hfile.reader import HFileReader
 from table_format.metadata_table.keys import ALL_PARTITIONS_KEY
 from table_format.metadata_table.reader import read_listing
-from table_format.metadata_table.sources import SourceRecords
+from table_format.metadata_table.records import SourceRecords
 from table_writer.encoding.metadata_records import NO_FILES, SCHEMA, files_records
 
 FILES = st.tuples(st.sampled_from("pqr"), st.sampled_from("abc"))

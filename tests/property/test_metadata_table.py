@@ -13,6 +13,7 @@ from table_format.metadata_table.reader import MetadataTable
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_writer.encoding import hfile, metadata_records
+from table_writer.metadata import index_compaction
 from table_writer.metadata.compaction import MAX_DELTA_COMMITS_KEY
 from table_writer.metadata.creation import create_metadata_table
 from table_writer.metadata.recovery import rollback_in_metadata_table
@@ -27,6 +28,8 @@ STEPS = st.lists(
     ),
     max_size=9,
 )
+
+WAITING, AT_ONCE = {"_LARGE": 1, "_LOG_SHARE": 0}, {"_LARGE": 100_000}
 
 
 @dataclass
@@ -93,10 +96,12 @@ def new_table(folder, shards):
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(STEPS, st.integers(1, 3), st.sampled_from([1, 300, hfile.DEFAULT_BLOCK_SIZE]))
-def test_the_metadata_table_holds_what_was_committed(steps, shards, block_size):
-    # with small data blocks a compaction copies those into which no change falls
+@given(STEPS, st.integers(1, 3), st.sampled_from([1, 300, hfile.DEFAULT_BLOCK_SIZE]), st.booleans())
+def test_the_metadata_table_holds_what_was_committed(steps, shards, block_size, waiting):
+    # with small data blocks a compaction copies those into which no change falls; file groups of statistics wait for
+    # more log blocks as large ones do
     with (
+        mock.patch.multiple(index_compaction, **(WAITING if waiting else AT_ONCE)),
         tempfile.TemporaryDirectory() as folder,
         mock.patch.object(hfile, "DEFAULT_BLOCK_SIZE", block_size),
         mock.patch.object(metadata_records, "_LISTING_BLOCK", block_size),
@@ -114,9 +119,12 @@ def test_the_metadata_table_holds_what_was_committed(steps, shards, block_size):
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(STEPS, st.integers(1, 3), st.integers(1, 3))
-def test_a_refreshed_table_is_the_one_that_is_opened_afresh(steps, shards, distance):
-    with tempfile.TemporaryDirectory() as folder:
+@given(STEPS, st.integers(1, 3), st.integers(1, 3), st.booleans())
+def test_a_refreshed_table_is_the_one_that_is_opened_afresh(steps, shards, distance, waiting):
+    with (
+        mock.patch.multiple(index_compaction, **(WAITING if waiting else AT_ONCE)),
+        tempfile.TemporaryDirectory() as folder,
+    ):
         model = new_table(folder, shards)
         held = [MetadataTable.open(model.client, model.client.timeline())]
         stats = [held[0].column_stats("x", pa.int64())]

@@ -13,7 +13,7 @@ from table_format.metadata_table import layout
 from table_format.metadata_table.keys import shard_of_key
 from table_format.metadata_table.record_index_entries import uuid_texts
 from table_format.metadata_table.record_index_shard import newest
-from table_format.metadata_table.sources import SourceRecords
+from table_format.metadata_table.records import SourceRecords
 from table_format.storage import Storage
 from table_writer.encoding.hfile import write_hfile
 from table_writer.encoding.metadata_records import SCHEMA, SCHEMA_JSON

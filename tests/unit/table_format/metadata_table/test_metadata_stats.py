@@ -8,7 +8,7 @@ from table_format.codecs.avro_schema_tree import parse_text
 from table_format.hfile.reader import HFileReader
 from table_format.metadata_table import column_stats
 from table_format.metadata_table.keys import column_stats_key, shard_of_key
-from table_format.metadata_table.sources import SourceRecords, newest_versions
+from table_format.metadata_table.records import SourceRecords, newest_versions
 from table_writer.encoding import metadata_records as records
 from table_writer.encoding.metadata_records import SCHEMA, SCHEMA_JSON
 from tests.support.golden_metadata import statistics

@@ -1,9 +1,11 @@
 """File groups of the index after compaction of the metadata table."""
 
+import pyarrow as pa
 import pytest
 
 from table_format.metadata_table import layout as names
 from table_format.metadata_table.layout import list_file_groups
+from table_format.metadata_table.reader import MetadataTable
 from table_format.metadata_table.record_index_layout import GLOBAL, IndexLayout
 from table_format.metadata_table.slices import ValidInstants
 from table_format.metadata_table.sources import PartitionSources
@@ -12,6 +14,7 @@ from table_writer.metadata.instants import last_compaction, load_metadata_timeli
 from table_writer.metadata.writer import update_metadata_table
 from table_writer.record_index.resize import resize
 from tests.support import golden_metadata as golden
+from tests.support.golden_metadata import files, statistics
 from tests.support.index_writes import AT_ONCE, change, content, gone, put, twice_pickled
 from tests.support.toy_table import assert_tidy
 
@@ -65,10 +68,40 @@ def test_no_log_block_is_older_than_the_writes_that_archiving_leaves(client, sto
     assert len(content(storage.uri)) == 285
 
 
-def unmerged(client, data):
-    """Instants of the index's log blocks, and the last compaction of the metadata table."""
+def test_statistics_of_many_files_wait_for_more_log_blocks_and_no_longer_than_archiving_allows(client, monkeypatch):
+    monkeypatch.setattr(index_compaction, "_LARGE", 10)
+    bases, sizes = set(), {}
+    waited = compacted = 0
+    for number in range(45):
+        count = 40 if not number else 1
+        time = f"20260102{number:09d}"
+        added = [("", f"{number:03d}-{place}.parquet", 1 + number + place) for place in range(count)]
+        for state in (".commit.requested", ".inflight"):
+            client.storage.create(f".hoodie/{time}{state}", b"")
+        rows = statistics(*((partition, name, "x", 0, size) for partition, name, size in added))
+        update_metadata_table(client, time, files_added=files(*added), column_stats=rows)
+        client.storage.create(f".hoodie/{time}.commit", b"{}")
+        sizes |= {name: size for _, name, size in added}
+        data = client.timeline()
+        times, last = unmerged(client, data, names.COLUMN_STATS)
+        assert all(one >= data.writes[-min(20, len(data.writes))].time for one in times if one.startswith("20260102"))
+        waited = max(waited, sum(one < last for one in times))
+        compacted += len(statistics_files(client.storage) - bases)
+        bases |= statistics_files(client.storage)
+        read = MetadataTable.open(client, data).column_stats("x", pa.int64())
+        assert dict(zip(read["file_name"].to_pylist(), read["max"].to_pylist(), strict=True)) == sizes
+    assert waited > 0, "compactions leave some blocks to the next one"
+    assert compacted > 2, "and not for ever"
+
+
+def statistics_files(storage):
+    return {base.path for group in list_file_groups(storage, names.COLUMN_STATS) for base in group.base_files}
+
+
+def unmerged(client, data, partition=names.RECORD_INDEX):
+    """Instants of the log blocks of an index, and the last compaction of the metadata table."""
     metadata = load_metadata_timeline(client.storage)
-    slices = PartitionSources(client.storage, names.RECORD_INDEX, ValidInstants(data, metadata)).slices
+    slices = PartitionSources(client.storage, partition, ValidInstants(data, metadata)).slices
     times = [block.instant for file_slice in slices for block in file_slice.blocks]
     return [time for time in times if time is not None], last_compaction(metadata)
 
