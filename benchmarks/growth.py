@@ -61,18 +61,20 @@ class Figures:
         kind: how records are found, and whether the table has partitions.
         executor: who wrote.
         commits: seconds of each commit, without those that compacted the metadata table.
-        compactions: seconds of each commit that did.
-        requests: to the storage, of a commit.
-        megabytes: read by a commit.
+        busy: for how long each keeps processors busy, without Spark's JVM.
+        compactions: seconds of each commit that did, and megabytes that it read.
+        requests: to the storage, of each commit that did not.
+        megabytes: read by each of them.
     """
 
     files: int
     kind: str
     executor: str
     commits: list[float] = field(default_factory=list)
-    compactions: list[float] = field(default_factory=list)
-    requests: int = 0
-    megabytes: float = 0.0
+    busy: list[float] = field(default_factory=list)
+    compactions: list[tuple[float, float]] = field(default_factory=list)
+    requests: list[int] = field(default_factory=list)
+    megabytes: list[float] = field(default_factory=list)
 
 
 @dataclass
@@ -161,15 +163,17 @@ def commits(path: Path, upsert: Callable[[pa.Table], Any], figures: Figures) -> 
         batch = rows(BATCH, number)
         before = len(list(compactions.glob("*.commit")))
         with counted() as counts:
-            started = time.perf_counter()
+            started, busy = time.perf_counter(), time.process_time()
             upsert(batch)
-            seconds = time.perf_counter() - started
+            seconds, busy = time.perf_counter() - started, time.process_time() - busy
         compacted = len(list(compactions.glob("*.commit"))) > before
         if compacted:
-            figures.compactions.append(seconds)
+            figures.compactions.append((seconds, counts["bytes"] / 1e6))
         elif number:
             figures.commits.append(seconds)
-            figures.requests, figures.megabytes = counts["requests"], counts["bytes"] / 1e6
+            figures.busy.append(busy)
+            figures.requests.append(counts["requests"])
+            figures.megabytes.append(counts["bytes"] / 1e6)
 
 
 def plans(path: Path, repeats: int) -> Planned:
@@ -228,18 +232,20 @@ def table(measured: Sequence[Figures], planned: Sequence[Planned]) -> Iterator[s
         "file groups",
         "table",
         "executor",
-        "commit of 100 rows, median (s)",
+        "commit of 100 rows (s)",
+        "processors (s)",
         "requests",
         "MB read",
-        "compacting (s)",
+        "compacting (s; MB read)",
     ]
     yield f"| {' | '.join(heads)} |"
-    yield "|---|---|---|---|---|---|---|"
+    yield f"|{'---|' * len(heads)}"
     for one in measured:
-        compacting = ", ".join(f"{seconds:.2f}" for seconds in one.compactions)
+        compacting = ", ".join(f"{seconds:.2f}; {megabytes:.1f}" for seconds, megabytes in one.compactions)
+        busy = "-" if one.executor == "Spark" else f"{statistics.median(one.busy):.3f}"
         yield (
-            f"| {one.files:,} | {one.kind} | {one.executor} | {statistics.median(one.commits):.3f} | {one.requests} | "
-            f"{one.megabytes:.2f} | {compacting} |"
+            f"| {one.files:,} | {one.kind} | {one.executor} | {statistics.median(one.commits):.3f} | {busy} | "
+            f"{statistics.median(one.requests):.0f} | {statistics.median(one.megabytes):.2f} | {compacting} |"
         )
     if planned:
         yield ""

@@ -51,7 +51,7 @@ def test_apache_reads_and_goes_on_with_copied_blocks(apache: ApacheHudi, tmp_pat
     path = tmp_path / "t"
     with (
         mock.patch.object(hfile, "DEFAULT_BLOCK_SIZE", 700),
-        mock.patch.object(metadata_records, "_LISTING_BLOCK", 700),
+        mock.patch.object(metadata_records, "_LISTING_BLOCK", 150),
     ):
         local = LocalTable.create(
             str(path), SCHEMA, OPTIONS | {"hoodie.metadata.index.column.stats.file.group.count": "1"}
@@ -64,6 +64,9 @@ def test_apache_reads_and_goes_on_with_copied_blocks(apache: ApacheHudi, tmp_pat
     for partition in ("files", "column_stats"):
         *_, before, newest = base_files(path, partition)
         assert copied_blocks(before, newest) > 3, partition
+    # of the listing, entries fill blocks, so that the index names the next ones by keys that are not in the file
+    listing = HFileReader(base_files(path, "files")[-1], "f")
+    assert sum(key.endswith(b"\x00") for key in listing.block_index.first_keys) > 3
     expected = Table.open(str(path)).scan().to_arrow().sort_by("id").to_pylist()
     assert apache.read(path).select(["id", "p", "v"]).sort_by("id").to_pylist() == [
         {name: row[name] for name in ("id", "p", "v")} for row in expected
