@@ -18,6 +18,7 @@ from pyspark.sql import types as spark
 from spark_writer.spark_types import arrow_schema
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 from table_writer.execution.executor import Block, SplitRows
+from table_writer.execution.task_memory import TaskMemory, release_free_memory
 
 _SPLIT: dict[str, pa.DataType] = {
     "slot": pa.int32(),
@@ -61,8 +62,19 @@ _EARLY_TASKS: Final = 32
 _EARLY_ROWS: Final = 50_000
 
 
-def split_batches(parts: Iterable[SplitRows], slots: int, tasks: int | None = None) -> Iterator[pa.RecordBatch]:
-    """Rows with their slots as batches of `SPLIT_SCHEMA`, in bounded blocks of one slot each; see `placements`."""
+def split_batches(
+    parts: Iterable[SplitRows], slots: int, tasks: int | None = None, memory: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Rows with their slots as batches of `SPLIT_SCHEMA`, in bounded blocks of one slot each.
+
+    Args:
+        parts: the rows.
+        slots: how many there are.
+        tasks: of the shuffle; see `placements`.
+        memory: bytes that this task, and one that gets the blocks, may take; None for no limit.
+    """
+    budget = TaskMemory.of(memory)
+    largest = _MOST_BLOCK if budget is None else budget.block
     places = placements(slots, tasks)
     number = 0
     for part in parts:
@@ -70,7 +82,7 @@ def split_batches(parts: Iterable[SplitRows], slots: int, tasks: int | None = No
         counts = np.bincount(part.slots, minlength=slots)
         order = np.argsort(part.slots, kind="stable").astype(np.int32)
         ends = np.cumsum(counts)
-        most = max(1, part.rows.num_rows * _MOST_BLOCK // max(1, part.rows.nbytes))
+        most = max(1, part.rows.num_rows * largest // max(1, part.rows.nbytes))
         blocks: list[_Block] = []
         size = 0
         for slot in np.flatnonzero(counts).tolist():
@@ -80,15 +92,20 @@ def split_batches(parts: Iterable[SplitRows], slots: int, tasks: int | None = No
                 rows = part.rows.take(from_numpy(positions))
                 payload = stream(rows)
                 blocks.append(_Block(int(places[slot]), number, rows.nbytes, payload))
-                del rows
-                number += 1
                 size += payload.size
+                del rows, payload
+                number += 1
                 if size >= _MOST_BYTES:
-                    yield _batch(blocks, task)
+                    batch = _batch(blocks, task)
                     blocks, size = [], 0
-        del part  # before the next one is made
+                    yield batch
+                    del batch
+        del part, order  # before the next one is made
         if blocks:
             yield _batch(blocks, task)
+            blocks = []
+        if budget is not None:
+            release_free_memory()
 
 
 def held_batch(block: Block) -> pa.RecordBatch:

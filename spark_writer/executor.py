@@ -26,12 +26,13 @@ from spark_writer.blocks import (
 from spark_writer.frame_rows import FrameRows, task_identity
 from spark_writer.progress import SparkProgress, default_parallelism, master
 from spark_writer.received import slot_rows
-from spark_writer.session import hadoop_setting, refuse_encryption, use_this_interpreter
+from spark_writer.session import hadoop_setting, refuse_encryption, use_this_interpreter, with_small_batches
 from spark_writer.worker_errors import Batches, Worker, in_worker, workers_errors
 from table_format.errors import HudiError
 from table_writer.execution.executor import Block, BlockHead, Held, Place, Rows, SplitRows, Stage
 from table_writer.execution.local import LocalExecutor, SharesInMemory
 from table_writer.execution.slot_rows import SlotRows
+from table_writer.execution.task_memory import TaskMemory
 from table_writer.plan import executor_options
 from table_writer.plan.options import WriteOptions
 
@@ -76,7 +77,6 @@ class SparkExecutor:
         UnsupportedTableError: the session is set to encrypt Parquet files.
     """
 
-    task_memory = None
     footer_texts: Mapping[str, str] = {_SPARK_VERSION: __version__}
 
     def __init__(self, session: SparkSession) -> None:
@@ -85,13 +85,13 @@ class SparkExecutor:
         self._session = session
         self._driver_bytes = 0
         self._direct = False
-        self._task_memory: int | None = None
+        self._limit: int | None = None
 
     def with_options(self, options: WriteOptions) -> Self:
         """A copy with the options' limits on what the driver writes and a task holds; see `Executor`."""
         result = copy.copy(self)
         result._driver_bytes = options.number(executor_options.DRIVER_BYTES) or 0  # noqa: SLF001  # its own class
-        result._task_memory = options.number(executor_options.TASK_MEMORY)  # noqa: SLF001
+        result._limit = options.number(executor_options.TASK_MEMORY)  # noqa: SLF001
         result._direct = options.flag(executor_options.DIRECT_SCAN)  # noqa: SLF001
         return result
 
@@ -99,6 +99,12 @@ class SparkExecutor:
     def parallelism(self) -> int:
         """Cores of the session, as far as it shows them."""
         return default_parallelism(self._session)
+
+    @property
+    def task_memory(self) -> int | None:
+        """Bytes of rows that a task should hold: a share of its limit."""
+        budget = TaskMemory.of(self._limit)
+        return None if budget is None else budget.rows
 
     @property
     def slots(self) -> int:
@@ -145,11 +151,11 @@ class SparkExecutor:
             return self._dealt_out(self._local.collect(near, split), slots)
         frame, read = self._frame(rows)
         tasks = self._tasks_by_size(slots)
-        worker = in_worker(lambda batches: split_batches(split(read(batches), task_identity()), slots, tasks))
+        memory = self._limit
+        worker = in_worker(lambda batches: split_batches(split(read(batches), task_identity()), slots, tasks, memory))
         blocks = frame.mapInArrow(worker, SPLIT_DDL)
         # without a number Spark coalesces small tasks
-        shuffled = blocks.repartition("slot") if tasks else blocks.repartition(slots, "slot")
-        return _SparkRows(shuffled, partial(slot_rows, memory=self._task_memory))
+        return self._by_slot(blocks.repartition("slot") if tasks else blocks.repartition(slots, "slot"))
 
     def hold(self, rows: Rows[T], stage: Stage[T, Block]) -> Held:
         """Keep a stage's blocks in Spark's cache; see `Executor`."""
@@ -181,7 +187,7 @@ class SparkExecutor:
     def _frame(self, rows: Rows[T]) -> tuple[DataFrame, Callable[[Batches], Iterator[Any]]]:
         """A DataFrame, and how a task reads its share of the rows out of it."""
         if isinstance(rows, FrameRows):
-            return rows.frame(direct=self._direct)
+            return rows.frame(direct=self._direct, memory=self._limit)
         if isinstance(rows, _SparkRows):
             return rows.frame, rows.read
         if isinstance(rows, _Cached):
@@ -195,8 +201,14 @@ class SparkExecutor:
             return SharesInMemory([(slot,) for slot in slot_rows(split_batches(parts, slots), waiting=None)])
         tasks = min(used, _FEW_TASKS * self.parallelism)
         blocks = [tuple(row.values()) for batch in split_batches(parts, slots, tasks) for row in batch.to_pylist()]
-        shuffled = self._session.createDataFrame(blocks, SPLIT_DDL).repartition(tasks, "slot")
-        return _SparkRows(shuffled, partial(slot_rows, memory=self._task_memory))
+        return self._by_slot(self._session.createDataFrame(blocks, SPLIT_DDL).repartition(tasks, "slot"))
+
+    def _by_slot(self, blocks: DataFrame) -> Rows[SlotRows]:
+        """Shuffled blocks as the rows of slots, within the tasks' memory."""
+        budget = TaskMemory.of(self._limit)
+        if budget is not None:
+            blocks = with_small_batches(blocks, budget.waiting)
+        return _SparkRows(blocks, partial(slot_rows, memory=self._limit))
 
     def _tasks_are_threads(self) -> bool:
         """Whether tasks run in the driver's own process, so that they have no more cores and memory than the driver."""

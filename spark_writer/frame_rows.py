@@ -27,6 +27,7 @@ from table_format.errors import HudiError
 from table_format.storage import Storage
 from table_writer.execution.executor import RowSource
 from table_writer.execution.local import SharesInMemory
+from table_writer.execution.task_memory import TaskMemory
 from table_writer.plan.plan import TaskIdentity
 
 # Spark estimates rows by the size of their Parquet files, which is about this many times too small.
@@ -62,17 +63,22 @@ class FrameRows(RowSource):
         """Whether the rows come from a table, as far as Spark shows it; if it does not, they may."""
         return reads_table(self.df, storage, name)
 
-    def frame(self, *, direct: bool) -> tuple[DataFrame, Callable[[Batches], Iterator[pa.RecordBatch]]]:
+    def frame(
+        self, *, direct: bool, memory: int | None = None
+    ) -> tuple[DataFrame, Callable[[Batches], Iterator[pa.RecordBatch]]]:
         """A DataFrame for tasks, and a function by which each reads its share of the rows.
 
         Args:
             direct: whether Arrow reads rows that are unchanged from files.
+            memory: bytes that a task may take; None for no limit.
         """
         scanned = self._scanned if direct else None
         if scanned is not None and scanned.parts:
             count = len(scanned.parts)
             numbers = self.df.sparkSession.range(0, count, 1, count)
-            return numbers, lambda batches: _of_files(scanned, batches)
+            budget = TaskMemory.of(memory)
+            most = None if budget is None else budget.batch
+            return numbers, lambda batches: _of_files(scanned, batches, most)
         df, decimals = unscaled(self.df)
         return df, iter if decimals is None else lambda batches: restored_batches(batches, decimals)
 
@@ -161,12 +167,12 @@ def _raise_unless_too_large(error: PySparkException) -> None:
         raise error
 
 
-def _of_files(scanned: ScannedRows, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """The rows of the parts that a task was given by number."""
+def _of_files(scanned: ScannedRows, batches: Batches, most: int | None) -> Iterator[pa.RecordBatch]:
+    """The rows of the parts that a task was given by number, in batches of about `most` bytes."""
     for batch in batches:
         numbers: Any = batch.column(0).to_pylist()
         for number in numbers:
-            yield from scanned.batches(number)
+            yield from scanned.batches(number, most)
 
 
 def _read(scanned: ScannedRows, most: int) -> Shares | None:

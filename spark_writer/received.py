@@ -19,9 +19,9 @@ from spark_writer.blocks import payloads
 from table_format.storage import stream_errors
 from table_writer.execution.exchange import FileDivider, SpillFolder, read_stream
 from table_writer.execution.slot_rows import MemoryShare, Positions, SlotRows, TableSource
+from table_writer.execution.task_memory import TaskMemory, release_free_memory
 
 _MOST_WAITING: Final = 256 << 20
-_LEAST_MEMORY: Final = 1 << 20
 
 
 def slot_rows(
@@ -31,21 +31,24 @@ def slot_rows(
 
     Args:
         batches: of `SPLIT_SCHEMA`.
-        memory: bytes of rows that the task may hold; None for no limit.
-        waiting: bytes of compressed blocks to keep in memory, at most half of `memory`; further ones go to a temporary
-            file, which lasts as long as the iteration. None for no limit.
+        memory: bytes that the task may take; None for no limit. See `TaskMemory`.
+        waiting: bytes of compressed blocks to keep in memory, at most the share of `memory`; further ones go to a
+            temporary file, which lasts as long as the iteration. None for no limit.
     """
-    limit = None if memory is None else max(memory, _LEAST_MEMORY)
-    bounds = [most for most in (waiting, None if limit is None else limit // 2) if most is not None]
+    budget = TaskMemory.of(memory)
+    bounds = [most for most in (waiting, None if budget is None else budget.waiting) if most is not None]
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(SpillFolder(_local_folder()))
-        share = None if limit is None else MemoryShare(limit, _Divider(folder, limit // 4))
+        share = None if budget is None else MemoryShare(budget.rows, _Divider(folder, budget.collected))
         slots = _by_slot(batches, min(bounds, default=None), stack)
         for slot in sorted(slots):
             blocks = slots.pop(slot)
             # The shuffle mixes blocks; their own order decides which of two equal versions is the later.
             blocks.sort(key=lambda block: (block.task, block.number))
             yield SlotRows(_Blocks(blocks), sum(block.nbytes for block in blocks), None, share)
+            del blocks  # before the next ones are decompressed
+            if budget is not None:
+                release_free_memory()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,9 @@ def _by_slot(
         for slot, nbytes, (task, number, payload) in zip(*columns, payloads(batch), strict=True):
             slots.setdefault(slot, []).append(_Waiting(task, number, nbytes, payload))
             size += payload.size
+            del payload
+        # before the next one is read; blocks in memory keep what they need of it
+        del batch, columns
         if most is not None and size > most:
             if file is None:
                 file = stack.enter_context(tempfile.TemporaryFile(dir=_local_folder()))  # noqa: SIM115 - it does

@@ -29,6 +29,11 @@ from table_format.schema.evolution import storage_type
 types = pa.types
 
 _BATCH_ROWS: Final = 1 << 16
+_LEAST_ROWS: Final = 256
+# Of a value in memory, where a dictionary makes it smaller in the file.
+_VALUE_BYTES: Final = 12
+# Bytes of a column chunk that are read at a time.
+_BUFFER: Final = 256 << 10
 _THREADS: Final = 8
 _VERSION: Final = b"org.apache.spark.version"
 _LEGACY: Final = b"org.apache.spark.legacyDateTime"
@@ -91,15 +96,19 @@ class ScannedRows:
     stored: tuple[str, ...]
     parts: tuple[tuple[RowGroups, ...], ...]
 
-    def batches(self, part: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, part: int, most: int | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of a task.
+
+        Args:
+            part: number of the task.
+            most: approximate bytes of a batch; None for no limit but one of rows.
 
         Raises:
             StorageError: a file is not the one that was planned.
         """
         columns = list(dict.fromkeys(self.stored))
         for piece in self.parts[part]:
-            for batch in _batches(piece, columns):
+            for batch in _batches(piece, columns, most):
                 arrays = [_in_utc(batch.column(name)) for name in self.stored]
                 yield pa.RecordBatch.from_arrays(arrays, names=list(self.names))
 
@@ -124,20 +133,38 @@ def scanned_rows(scan: BareScan) -> ScannedRows:
     )
 
 
-def _batches(piece: RowGroups, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _batches(piece: RowGroups, columns: Sequence[str], most: int | None) -> Iterator[pa.RecordBatch]:
     try:
         with _opened(piece.path) as file:
             if os.stat(piece.path).st_size != piece.size or file.metadata.num_rows != piece.rows:
                 raise StorageError(f"{piece.path}: the file changed while it was read")
-            yield from file.iter_batches(_BATCH_ROWS, list(piece.groups), columns, use_threads=False)
+            rows = _BATCH_ROWS if most is None else _fitting_rows(file.metadata, piece.groups, columns, most)
+            yield from file.iter_batches(rows, list(piece.groups), columns, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, StorageError):
             raise
         raise StorageError(f"{piece.path}: {error}") from error
 
 
+def _fitting_rows(metadata: Any, groups: Sequence[int], columns: Sequence[str], most: int) -> int:
+    """Rows of about `most` bytes, by the widest row group."""
+    wanted = set(columns)
+    widest = 1
+    for number in groups:
+        group = metadata.row_group(number)
+        chunks = [group.column(index) for index in range(group.num_columns)]
+        size = sum(
+            max(chunk.total_uncompressed_size, _VALUE_BYTES * chunk.num_values)
+            for chunk in chunks
+            if chunk.path_in_schema.split(".", 1)[0] in wanted
+        )
+        widest = max(widest, size // max(1, group.num_rows))
+    return max(_LEAST_ROWS, min(_BATCH_ROWS, most // widest))
+
+
 def _opened(path: str) -> Any:
-    return parquet.ParquetFile(path, coerce_int96_timestamp_unit="us")
+    # Reading ahead would keep all chunks of the row groups in memory until the last row is read.
+    return parquet.ParquetFile(path, coerce_int96_timestamp_unit="us", pre_buffer=False, buffer_size=_BUFFER)
 
 
 class _Check:

@@ -6,9 +6,9 @@ import os
 import sys
 from typing import Any, Final
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from table_format.errors import OptionError, TableNotFoundError, UnsupportedTableError
 
@@ -49,6 +49,30 @@ def hadoop_setting(session: SparkSession, key: str) -> str | None:
     except (PySparkException, AttributeError):
         return None
     return str(text) if text else None
+
+
+_BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
+
+
+def with_small_batches(df: DataFrame, most: int) -> DataFrame:
+    """The same rows, in a copy of the session that sends workers batches of at most `most` bytes or one row.
+
+    Spark sends 64 MiB at a time, and the setting is the session's: a copy leaves the user's own as it is. The rows stay
+    in their session if it sends as little anyway, has no such setting (before Spark 4.1), or cannot be copied (Spark
+    Connect).
+    """
+    try:
+        session: Any = df.sparkSession
+        current = session._jsparkSession.sessionState().conf().arrowMaxBytesPerBatch()  # noqa: SLF001
+        if current <= most:
+            return df
+        copy = session._jsparkSession.cloneSession()  # noqa: SLF001  # PySpark has no other way
+        copy.conf().set(_BATCH_BYTES, str(most))
+        plan: Any = df._jdf.queryExecution().analyzed()  # noqa: SLF001
+        rows: Any = session._jvm.org.apache.spark.sql.classic.Dataset.ofRows(copy, plan)  # noqa: SLF001
+        return DataFrame(rows, session)
+    except (PySparkException, Py4JError, AttributeError, TypeError):
+        return df
 
 
 def refuse_encryption(session: SparkSession) -> None:

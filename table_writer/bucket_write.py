@@ -57,7 +57,7 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
         schema=target,
         payload=() if operation is Operation.DELETE else tuple(target.names),
         slots=_slots(plans, keys),
-        flush_bytes=options.number(registry.FLUSH_BYTES) or 1,
+        flush_bytes=_bounded(options.number(registry.FLUSH_BYTES) or 1, plans.executor),
         # keys to delete may be in partitions that cannot exist
         limits=None if operation is Operation.DELETE else PathLimits.of(plans.client.storage),
     )
@@ -129,6 +129,11 @@ def _duplicates(operation: Operation, options: WriteOptions) -> tuple[bool, Dupl
     if options.flag(registry.ALLOW_DUPLICATES):
         return combine, Duplicates.ADD
     return True, Duplicates.MERGE
+
+
+def _bounded(nbytes: int, executor: Executor) -> int:
+    """A number of bytes, at most those that a task should hold."""
+    return min(nbytes, executor.task_memory or nbytes)
 
 
 def _slots(plans: WritePlans, keys: KeyPlan) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -252,23 +252,26 @@ def write_base_file_parts(
     settings = BaseFileOptions.of(options or {})
     schema = avro_to_arrow(avro_schema_json)
     conformed = (as_schema(part, schema).replace_schema_metadata(None) for part in parts)
-    first = next(conformed)
     collected: list[pq.FileMetaData] = []
     keys = _FooterKeys(settings)
     rows = 0
+    writer: Any = None
     with stream_errors(path), storage.open_output(path) as stream:
-        writer = parquet.ParquetWriter(
-            stream, first.schema, metadata_collector=collected, store_schema=False, **settings.writer_arguments(first)
-        )
-        todo = itertools.chain([first], conformed)
-        del first
-        with writer:
-            for part in todo:
+        with contextlib.ExitStack() as stack:
+            for part in conformed:
+                if writer is None:
+                    arguments = settings.writer_arguments(part)
+                    writer = stack.enter_context(
+                        parquet.ParquetWriter(
+                            stream, part.schema, metadata_collector=collected, store_schema=False, **arguments
+                        )
+                    )
                 rows += len(part)
                 if RECORD_KEY in part.column_names:
                     keys.add(part.column(RECORD_KEY))
                 if len(part):
                     writer.write_table(part, row_group_size=settings.rows_per_group(part))
+                del part  # before the next one is made
             texts = {**(footer_texts or {}), AVRO_SCHEMA: avro_schema_json, MODEL_NAME: "avro", **keys.texts()}
             writer.add_key_value_metadata(texts)
         size = stream.tell()

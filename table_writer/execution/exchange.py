@@ -90,10 +90,14 @@ class Segments:
     def tables(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The tables, read lazily."""
         for segment in self.content:
-            with pa.memory_map(segment.path) as file:
+            # a mapped file would count to the memory of the process
+            with stream_errors(segment.path), pa.OSFile(segment.path, "rb") as file:
                 file.seek(segment.offset)
                 data = file.read_buffer(segment.length)
-            yield read_stream(data, columns)
+            table = read_stream(data, columns)
+            del data
+            yield table
+            del table  # before the next one is read
 
 
 def read_stream(data: Any, columns: Sequence[str] | None = None) -> pa.Table:
@@ -167,6 +171,7 @@ class FileDivider:
         for table, numbers in tables:
             pending.append((table, numbers))
             size += table.nbytes
+            del table, numbers
             if size >= self.flush_bytes:
                 store.spill(pending)
                 size = 0
@@ -229,7 +234,6 @@ class SlotStore:
         """Write rows to a new file, slot by slot; empties the list, so that no row is in memory twice."""
         self._spilled = True
         whole, slots = _together(rows)
-        rows.clear()
         with SpillFile(self._path()) as file:
             for slot, positions in _by_slot(slots, self._slots):
                 self._segments[slot].append(file.write(whole, positions))
@@ -247,7 +251,6 @@ class SlotStore:
         if not pending:
             return []
         whole, slots = _together(pending)
-        pending.clear()
         with ThreadPoolExecutor(threads) as pool:
             ordered = pool.submit(_by_slot, slots, self._slots)
             encoded = {name: pool.submit(encode) for name, encode in encoders(whole).items()}
@@ -265,11 +268,19 @@ def _taken(rows: pa.Table, positions: Positions, size: int) -> Iterator[pa.Table
         yield rows.take(from_numpy(part))
 
 
-def _together(rows: Sequence[tuple[pa.Table, Positions]]) -> tuple[pa.Table, Positions]:
+def _together(rows: list[tuple[pa.Table, Positions]]) -> tuple[pa.Table, Positions]:
+    """Tables as one, each column in one piece; empties the list, and frees a column once it is joined."""
+    slots = np.concatenate([slots for _, slots in rows])
     tables = [table for table, _ in rows]
+    rows.clear()
     whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables).unify_dictionaries()
-    columns = [_in_one_piece(column) for column in whole.columns]
-    return pa.table(columns, schema=whole.schema), np.concatenate([slots for _, slots in rows])
+    del tables
+    schema, columns = whole.schema, whole.columns
+    del whole
+    joined: list[Any] = []
+    while columns:
+        joined.append(_in_one_piece(columns.pop(0)))
+    return pa.table(joined, schema=schema), slots
 
 
 def _in_one_piece(column: Any) -> Any:

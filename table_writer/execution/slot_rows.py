@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -90,7 +90,7 @@ class SlotRows:
         Raises:
             SchemaError: a column is too large for that.
         """
-        return in_one_piece(list(self.source.tables()), where, advice), self.positions
+        return in_one_piece(self.source.tables(), where, advice), self.positions
 
     def pieces(self, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The rows, table by table, with some of their columns or all."""
@@ -108,8 +108,10 @@ class SlotRows:
         return self.memory.divider(((table, part_of(table)) for table in self.pieces()), parts)
 
 
-def in_one_piece(tables: Sequence[pa.Table], where: str, advice: str) -> pa.Table:
+def in_one_piece(tables: Iterable[pa.Table], where: str, advice: str) -> pa.Table:
     """Some rows as one table, each column in one piece.
+
+    A column's pieces are freed as soon as they are joined, if the caller does not hold them.
 
     Args:
         tables: the rows; at least one table.
@@ -119,10 +121,17 @@ def in_one_piece(tables: Sequence[pa.Table], where: str, advice: str) -> pa.Tabl
     Raises:
         SchemaError: a column is too large for that.
     """
-    whole = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+    pieces = list(tables)
+    whole = pieces[0] if len(pieces) == 1 else pa.concat_tables(pieces)
+    del pieces, tables
     whole = whole.unify_dictionaries()
     for column in whole.schema:
         size = whole.column(column.name).nbytes
         if size >= 1 << 31 and not pa.types.is_fixed_size_binary(column.type):
             raise SchemaError(f"column {column.name!r} has {size} bytes {where}, more than 2 GiB{advice}")
-    return whole.combine_chunks()
+    schema, columns = whole.schema, whole.columns
+    del whole
+    joined: list[Any] = []
+    while columns:
+        joined.append(columns.pop(0).combine_chunks())
+    return pa.table(joined, schema=schema)

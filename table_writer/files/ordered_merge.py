@@ -20,6 +20,7 @@ from table_format.meta_columns import META_FIELDS, RECORD_KEY
 from table_format.schema.evolution import conform
 from table_format.table.schema_history import SchemaHistory
 from table_writer.execution.slot_rows import MemoryShare, in_one_piece
+from table_writer.execution.task_memory import again_from
 from table_writer.files.file_change import FileChange, WrittenFile
 from table_writer.files.rewrite import ChangedKeys, current_schema, store_parts, written_in_parts
 from table_writer.plan.plan import CurrentFile, FilePlan
@@ -98,7 +99,9 @@ def _merged(
         merged = merged_rows(old_keys, incoming.keys, changes)
         added = old.slice(0, 0) if change.plan.delete else part.added
         rows = merged_values(old, added, merged.rows, merged.places, incoming.kept_columns)
+        del part, old, added, incoming, old_keys  # before the rows are encoded
         yield with_constants(rows, change.partition, change.name)
+        del rows
 
 
 def _aligned(parts: Iterator[Incoming], batches: Iterator[pa.Table]) -> Iterator[tuple[Incoming | None, pa.Table]]:
@@ -171,11 +174,16 @@ def _sorted_batches(plan: FilePlan, file: CurrentFile, share: MemoryShare) -> It
     bounds = sample.take(from_numpy(np.unique(places))).unique()
     numbered = ((table, positions_after(bounds, one_chunk(table[RECORD_KEY]))) for table in batches)
     for source in share.divider(numbered, len(bounds) + 1):
-        tables = list(source.tables())
-        if tables:
-            rows = in_one_piece(tables, _WHERE, "")
-            tables.clear()
-            yield rows.take(from_numpy(sorted_order(one_chunk(rows[RECORD_KEY]))))
+        tables = source.tables()
+        first = next(tables, None)
+        if first is not None:
+            again = [first]
+            del first
+            rows = in_one_piece(again_from(again, tables), _WHERE, "")
+            ordered = rows.take(from_numpy(sorted_order(one_chunk(rows[RECORD_KEY]))))
+            del rows
+            yield ordered
+            del ordered
 
 
 def _key_order(plan: FilePlan, file: CurrentFile, most: int) -> tuple[bool, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,6 +13,7 @@ from table_format.codecs.arrow_numpy import one_chunk
 from table_format.meta_columns import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
 from table_format.table.schema_history import read_columns
 from table_writer.encoding.base_file import BaseFileResult, write_base_file, write_base_file_parts
+from table_writer.execution.task_memory import again_from, release_free_memory
 from table_writer.files.file_change import EncodedWork, FileChange, WrittenFile
 from table_writer.metadata.column_statistics import GrowingBounds, collect_statistics, statistics_of, value_type
 from table_writer.plan.plan import FilePlan
@@ -68,14 +68,17 @@ def write_first_in_parts(changes: Iterator[FileChange], changed_keys: ChangedKey
         return None
     # keeps what is needed later, without the rows
     file = replace(first, incoming=first.incoming.without_rows())
-    todo = itertools.chain([first], changes)
+    todo = again_from([first], changes)
     del first
     none = file.incoming.keys
 
     def parts() -> Iterator[pa.Table]:
         for change in todo:
             changed_keys(change.incoming.keys, none)
-            yield change.incoming.with_meta(change.task.number, change.partition, change.name)
+            rows = change.incoming.with_meta(change.task.number, change.partition, change.name)
+            del change  # the batch's rows, before those of the file are encoded
+            yield rows
+            del rows
 
     result, statistics = store_parts(file, parts())
     return written_in_parts(file, result, statistics, inserted=result.row_count)
@@ -124,7 +127,10 @@ def store_parts(file: FileChange, parts: Iterator[pa.Table]) -> tuple[BaseFileRe
                 if name in part.column_names:
                     column = part.column(name)
                     bounds.setdefault(name, GrowingBounds(name, value_type(column.type))).add_rows(column)
+                    del column
             yield part
+            del part  # before the next one is made
+            release_free_memory()
 
     file.announce()
     result = write_base_file_parts(

@@ -24,9 +24,9 @@ DIRECT_SCAN: Final = Option(
 TASK_MEMORY: Final = Option(
     "hoodie.catalog.write.task.memory",
     Kind.NUMBER,
-    str(256 << 20),
-    "Approximate bytes of rows that a Spark writing task holds, at least 1 MiB; it takes some three times as much. The "
-    "rest is spilled to temporary files, and files are written one range of record keys at a time.",
+    str(512 << 20),
+    "Approximate bytes that a Spark writing task takes, at least 1 MiB, besides some 30 MiB of its process. Rows that "
+    "do not fit are spilled to temporary files, and files are written one range of record keys at a time.",
     Origin.OURS,
 )
 THREADS: Final = Option(

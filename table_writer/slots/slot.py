@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
 from table_format.slices.file_names import new_bucket_file_id, new_file_id
 from table_writer.execution.slot_rows import MemoryShare, SlotRows, TableSource, in_one_piece
+from table_writer.execution.task_memory import again_from
 from table_writer.files.file_change import FileChange, WrittenFile
 from table_writer.files.ordered_merge import merge_in_order, rows_size
 from table_writer.files.rewrite import rewrite_whole, write_first, write_first_in_parts
@@ -29,7 +31,7 @@ from table_writer.surgery.policy import CannotSplice
 
 Rows = npt.NDArray[np.integer[Any]]
 
-_SAMPLE_ROWS = 1024
+_SAMPLE_ROWS = 8192
 
 # Surgery holds less of a file than a merge of all its rows.
 _BY_SURGERY = 4
@@ -92,7 +94,9 @@ class _Numbered:
         for part in self._parts:
             incoming = Incoming.of(self._plan, part.rows, part.positions, self.first)
             self.first += part.count
+            del part
             yield incoming
+            del incoming  # before the next one is read
 
 
 def write_slots(plan: FilePlan, slots: Iterable[SlotRows], task: TaskIdentity) -> Iterator[WrittenFile]:
@@ -102,10 +106,10 @@ def write_slots(plan: FilePlan, slots: Iterable[SlotRows], task: TaskIdentity) -
     if first is None:
         return
     memory = first.memory
-    waiting = itertools.chain((first,), waiting)
+    waiting = again_from([first], waiting)
     del first  # so that its rows are freed once its files are written
     # all slots together: row numbers and index changes continue from slot to slot
-    groups = (group for slot in waiting for group in _groups_of_slot(plan, slot))
+    groups = itertools.chain.from_iterable(map(functools.partial(_groups_of_slot, plan), waiting))
     yield from write_groups(plan, groups, task, memory)
 
 
@@ -146,8 +150,10 @@ def write_groups(
             written = writer.write_parts(iter(parts))
             first = parts.first
         else:
+            count = group.count
             written = writer.write(Incoming.of(plan, group.rows, group.positions, first))
-            first += group.count
+            first += count
+        del group, writer  # before the next group's rows are read
         if written is None:
             continue
         if last is not None:
@@ -205,8 +211,7 @@ def groups_in_ranges(slot: SlotRows) -> Iterator[GroupParts]:
     all rows of a key are in one range.
     """
     columns = [name for name in (PARTITION_PATH, BUCKET_COLUMN, RECORD_KEY) if name in next(slot.pieces()).column_names]
-    samples = [_order_texts(_some_rows(table)) for table in slot.pieces(columns)]
-    sample = pa.concat_arrays(samples)
+    sample = _sample(slot.pieces(columns))
     sample = sample.take(pc.sort_indices(sample))
     most = slot.nbytes if slot.memory is None else slot.memory.nbytes
     count = -(-slot.nbytes // max(1, most)) + 1
@@ -220,17 +225,32 @@ def groups_in_ranges(slot: SlotRows) -> Iterator[GroupParts]:
 
 def _range_groups(ranges: Iterable[TableSource]) -> Iterator[GroupRows]:
     for source in ranges:
-        tables = list(source.tables())
-        if tables:
-            rows = in_one_piece(tables, _WHERE, _ADVICE)
-            tables.clear()
-            yield from sorted(groups_of_rows(rows), key=lambda group: (group.partition, group.number))
+        tables = source.tables()
+        first = next(tables, None)
+        if first is not None:
+            again = [first]
+            del first
+            rows = in_one_piece(again_from(again, tables), _WHERE, _ADVICE)
+            groups = sorted(groups_of_rows(rows), key=lambda group: (group.partition, group.number), reverse=True)
             del rows
+            while groups:
+                yield groups.pop()
 
 
-def _some_rows(table: pa.Table) -> pa.Table:
-    step = max(1, table.num_rows // _SAMPLE_ROWS)
-    return table.take(from_numpy(np.arange(0, table.num_rows, step)))
+def _sample(tables: Iterator[pa.Table]) -> Any:
+    """Sort keys of evenly spaced rows, between `_SAMPLE_ROWS` and twice as many if there are so many."""
+    sample: Any = pa.array([], pa.string())
+    step, start = 1, 0
+    for table in tables:
+        places = np.arange(start, table.num_rows, step)
+        start = start - table.num_rows + len(places) * step
+        sample = pa.concat_arrays([sample, _order_texts(table.take(from_numpy(places)))])
+        while len(sample) > 2 * _SAMPLE_ROWS:
+            # the next row is one that the sparser sample would take
+            start += step * (len(sample) % 2)
+            sample = sample.take(from_numpy(np.arange(0, len(sample), 2)))
+            step *= 2
+    return sample
 
 
 def _order_texts(table: pa.Table) -> Any:
@@ -240,6 +260,10 @@ def _order_texts(table: pa.Table) -> Any:
     if PARTITION_PATH in table.column_names:
         texts.insert(0, one_chunk(table[PARTITION_PATH]).dictionary_decode())
     return pc.binary_join_element_wise(*texts, "\0")
+
+
+def _has_rows(change: FileChange) -> bool:
+    return len(change.incoming.keys) > 0
 
 
 class GroupWriter:
@@ -293,12 +317,13 @@ class GroupWriter:
     def write_parts(self, parts: Iterator[Incoming]) -> WrittenFile | None:
         """Like `write`, for rows that come part by part in the order of their keys."""
         if self._current is None:
-            changes = (self._change(part.without_deletes()) for part in parts)
-            return write_first_in_parts((change for change in changes if len(change.incoming.keys)), self._take_keys)
+            # unlike generators, these hold no part while the next one is read
+            changes = map(self._kept, parts)
+            return write_first_in_parts(filter(_has_rows, changes), self._take_keys)
         assert self._memory is not None, "rows come in parts where memory is bounded"  # noqa: S101
         first = next(parts)
         change = self._change(first.without_rows())
-        todo = itertools.chain((first,), parts)
+        todo = again_from([first], parts)
         del first
         return merge_in_order(change, todo, self._memory, self._take_keys)
 
@@ -307,6 +332,10 @@ class GroupWriter:
 
     def _change(self, incoming: Incoming) -> FileChange:
         return FileChange(incoming, self._task, self._partition, self._file_id, self._current)
+
+    def _kept(self, part: Incoming) -> FileChange:
+        """The rows of a new file group."""
+        return self._change(part.without_deletes())
 
     def _with_keys(self, written: WrittenFile | None) -> WrittenFile | None:
         """Hand on the keys of a file that was written whole."""

@@ -59,7 +59,7 @@ def test_each_slot_has_its_rows_in_order(
 def test_a_slot_above_the_bound_is_put_aside_in_parts(waiting: int | None) -> None:
     batches = list(split_batches(parts([9000], 400), SLOTS, 1))
     assert [slot.fits for slot in slot_rows(batches, MIB, waiting)] == [False] * SLOTS
-    assert [slot.fits for slot in slot_rows(batches, 2 * MIB, waiting)] == [True] * SLOTS
+    assert [slot.fits for slot in slot_rows(batches, 16 * MIB, waiting)] == [True] * SLOTS
 
 
 def test_parts_keep_the_order_of_the_rows() -> None:

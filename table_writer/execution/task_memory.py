@@ -1,0 +1,91 @@
+"""How a writing task divides the memory that it may take, and how it gives free memory back to the system."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+
+T = TypeVar("T")
+
+_LEAST: Final = 1 << 20
+_LARGEST_BLOCK: Final = 16 << 20
+_LARGEST_BATCH: Final = 64 << 20
+
+# Divisors of the limit. Rows are held twice, as they came and in the order of the file, beside the file's buffers.
+_ROWS: Final = 6
+_COLLECTED: Final = 2
+_WAITING: Final = 8
+_BATCH: Final = 16
+
+
+@dataclass(frozen=True)
+class TaskMemory:
+    """The parts of a task's memory limit; whatever a task holds at a time is one of them or a copy of one.
+
+    Attributes:
+        limit: bytes that the task may take, at least 1 MiB.
+    """
+
+    limit: int
+
+    @classmethod
+    def of(cls, limit: int | None) -> TaskMemory | None:
+        """The parts of a limit; None without one."""
+        return None if limit is None else cls(max(_LEAST, limit))
+
+    @property
+    def rows(self) -> int:
+        """Bytes of rows that are keyed together, or sorted and encoded together."""
+        return self.limit // _ROWS
+
+    @property
+    def collected(self) -> int:
+        """Bytes of rows that are collected before they are spilled by ranges of their keys."""
+        return self.limit // _COLLECTED
+
+    @property
+    def waiting(self) -> int:
+        """Compressed bytes of the slots whose turn has not come."""
+        return self.limit // _WAITING
+
+    @property
+    def batch(self) -> int:
+        """Bytes of a batch that is read."""
+        return min(_LARGEST_BATCH, self.limit // _BATCH)
+
+    @property
+    def block(self) -> int:
+        """Bytes of rows that are compressed, and decompressed, at once."""
+        return min(_LARGEST_BLOCK, self.limit // _BATCH)
+
+
+def again_from(first: list[T], rest: Iterator[T]) -> Iterator[T]:
+    """A first item, taken out of its list, and the rest; unlike `itertools.chain`, this holds no item meanwhile."""
+    yield first.pop()
+    yield from rest
+
+
+def release_free_memory() -> None:
+    """Give the pages of freed memory back to the system.
+
+    The C library keeps them between blocks that are in use: a process otherwise grows to several times what it holds.
+    """
+    pa.default_memory_pool().release_unused()
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@functools.cache
+def _trim() -> Callable[[int], Any] | None:
+    """`malloc_trim` of the GNU C library; None with another one."""
+    try:
+        trim: Callable[[int], Any] = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return None
+    return trim
