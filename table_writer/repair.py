@@ -50,6 +50,7 @@ class RepairReport:
         young: number of files that would be among them if they were older.
         unclear: number of data files of which neither the timeline nor the archive can tell; they stay.
         unlisted: paths of files that a commit names and the metadata table lacks: readers miss their rows.
+        cleans: times of interrupted cleans that were finished; the files of their plans are not among `files`.
     """
 
     rolled_back: tuple[str, ...] = ()
@@ -58,6 +59,7 @@ class RepairReport:
     young: int = 0
     unclear: int = 0
     unlisted: tuple[str, ...] = ()
+    cleans: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -144,6 +146,7 @@ def _foresee_rest(client: TableClient, options: ProtocolOptions, remains: Remain
         rolled_back=tuple(instant.time for instant in failed),
         leftovers=tuple(ended),
         files=tuple(replace(file, size=entry.size) for file, entry in sizes if entry is not None),
+        cleans=tuple(instant.time for instant in timeline.pending if instant.action == Action.CLEAN),
     )
 
 

@@ -103,6 +103,7 @@ def repair_lines(report: RepairReport, *, dry_run: bool) -> list[str]:
     """What a repair removed, line by line."""
     would = "would be " if dry_run else ""
     lines = [f"{time}: {would}rolled back, its writer died" for time in report.rolled_back]
+    lines += [f"{time}: {would}finished, a clean that was interrupted" for time in report.cleans]
     lines += [f"{time}: markers and heartbeat {would}deleted, the write has ended" for time in report.leftovers]
     lines += [f"{file.path}: {would}deleted ({bytes_text(file.size)}), {file.reason.value}" for file in report.files]
     if report.files:

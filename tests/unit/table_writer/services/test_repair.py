@@ -9,6 +9,7 @@ import pytest
 from table_format.actions.rollback import RollbackMetadata
 from table_format.errors import OptionError, TransactionError
 from table_format.instant import Action, Instant, State
+from table_format.table.client import TableClient
 from table_writer import repair as repairs
 from table_writer.archive.archive import archive
 from table_writer.repair import RepairReport, repair
@@ -17,6 +18,7 @@ from table_writer.services.orphans import Reason, find_orphans, list_files
 from table_writer.timeline.markers import create_marker
 from tests.support import toy_table
 from tests.support.archived_tables import SHORT
+from tests.support.faults import FaultyStorage, dying
 from tests.support.toy_table import assert_tidy, begin, rows_of, upsert, write_files
 
 NOW = {"hoodie.catalog.repair.minutes": "0"}
@@ -196,6 +198,16 @@ def test_what_a_clean_failed_to_delete(client, storage):
     storage.create(path, kept[path])
     [orphan] = repair(client, NOW).files
     assert (orphan.path, orphan.reason) == (path, Reason.CLEANED)
+    assert_tidy(storage.uri)
+
+
+def test_an_interrupted_clean_is_finished(client, storage):
+    grow(client)
+    with dying(4):
+        clean(TableClient.open(FaultyStorage(storage.uri)), {"hoodie.clean.commits.retained": "1"})
+    [pending] = client.timeline().pending
+    planned, done = repair(client, NOW, dry_run=True), repair(client, NOW)
+    assert planned == done == RepairReport(cleans=(pending.time,))
     assert_tidy(storage.uri)
 
 
