@@ -183,10 +183,11 @@ class Storage:
         with self._call(path), self._opened(path) as stream:
             return bytes(stream.readall())
 
-    def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Up to `length` bytes from `offset` on."""
+    def read_range(self, path: str, offset: int, length: int) -> memoryview:
+        """Up to `length` bytes from `offset` on, in memory of Arrow's pool, which one read after the other reuses."""
         with self._call(path), self._opened(path) as stream:
-            return bytes(stream.read_at(length, offset))
+            stream.seek(offset)
+            return memoryview(stream.read_buffer(length)).cast("B")
 
     def open_input(self, path: str) -> Any:
         """A seekable `pyarrow.NativeFile`."""

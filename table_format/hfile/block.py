@@ -7,6 +7,7 @@ from struct import Struct
 from typing import Any, cast
 
 import google_crc32c
+import pyarrow as pa
 from isal import igzip_lib, isal_zlib
 
 from table_format.codecs.inflation import MEBIBYTE, most_inflated
@@ -30,6 +31,10 @@ _CHECKSUMS: dict[int, Callable[[bytes], int]] = {1: zlib.crc32, 2: google_crc32c
 _GZIP = 31
 # Ten times as fast as zlib's own sixth level, for files of the record index that are 7 % larger.
 _LEVEL = 1
+# A gzip member (RFC 1952): ten bytes, pieces of deflate, CRC-32 and length. A stored piece starts at a byte.
+_MEMBER, _MEMBER_HEAD, _MEMBER_TAIL = b"\x1f\x8b\x08\x00", 10, Struct("<II")
+_MEMBER_ENDS = _MEMBER_HEAD + _MEMBER_TAIL.size
+_PIECE, _LONGEST_PIECE = Struct("<BHH"), 0xFFFF
 _BROKEN_STREAM: type[Exception] = cast("Any", igzip_lib.IsalError)  # an instance in the stubs
 # Limits of a block's decompressed size. Writers close data blocks at a megabyte by default, and filters of few keys,
 # nearly all zeros, are smaller.
@@ -93,12 +98,7 @@ def read_block(data: memoryview, offset: int, path: str, codec: int, expected: t
         CorruptFileError: another type of block, a checksum that does not match, content that does not decompress.
         UnsupportedTableError: a codec other than NONE and GZ.
     """
-    header = read_header(data, offset, path)
-    if header.magic not in expected:
-        raise CorruptFileError(path, offset, f"expected an HFile block {expected[0]!r}, found {header.magic!r}")
-    if header.size > len(data):
-        raise CorruptFileError(path, offset, "an HFile block reaches past its bound; the file is cut off or broken")
-    _verify(data[: header.size], header, offset, path)
+    header = _checked_header(data, offset, path, expected)
     body = data[HEADER_SIZE : header.checked_size]
     if codec == CODEC_IDS["GZ"]:
         return _inflate(body, header.uncompressed_size, offset, path)
@@ -108,6 +108,56 @@ def read_block(data: memoryview, offset: int, path: str, codec: int, expected: t
     if len(body) != header.uncompressed_size:
         raise CorruptFileError(path, offset, "an uncompressed HFile block has two different sizes; restore the file")
     return bytes(body)
+
+
+def read_stored_block(
+    data: memoryview, offset: int, path: str, codec: int, expected: tuple[bytes, ...]
+) -> bytes | memoryview:
+    """As `read_block`, for a block that `write_block` stored: faster, in a buffer of Arrow's pool.
+
+    The pool hands the memory of one file's block on to the next file's; the process would get new pages for each, which
+    takes longer than reading them.
+    """
+    header = _checked_header(data, offset, path, expected)
+    if codec == CODEC_IDS["GZ"]:
+        content = _unstored(data[HEADER_SIZE : header.checked_size], header.uncompressed_size)
+        if content is not None:
+            return content
+    return read_block(data, offset, path, codec, expected)
+
+
+def _checked_header(data: memoryview, offset: int, path: str, expected: tuple[bytes, ...]) -> BlockHeader:
+    header = read_header(data, offset, path)
+    if header.magic not in expected:
+        raise CorruptFileError(path, offset, f"expected an HFile block {expected[0]!r}, found {header.magic!r}")
+    if header.size > len(data):
+        raise CorruptFileError(path, offset, "an HFile block reaches past its bound; the file is cut off or broken")
+    _verify(data[: header.size], header, offset, path)
+    return header
+
+
+def _unstored(body: memoryview, size: int) -> memoryview | None:
+    """The content of a gzip member of stored pieces only (RFC 1951, 3.2.4); None for all others, broken ones too.
+
+    Args:
+        body: the member, and nothing after it.
+        size: bytes of the content.
+    """
+    # as written by zlib: no name, no comment, no extra field
+    if len(body) < size + _MEMBER_ENDS or bytes(body[:4]) != _MEMBER or size > len(body):
+        return None
+    content = memoryview(pa.allocate_buffer(size)).cast("B")
+    at, end, last = _MEMBER_HEAD, 0, False
+    while not last and at + _PIECE.size <= len(body):
+        kind, length, complement = _PIECE.unpack_from(body, at)
+        at += _PIECE.size
+        if kind > 1 or length ^ complement != _LONGEST_PIECE or end + length > size or at + length > len(body):
+            return None
+        content[end : end + length] = body[at : at + length]
+        at, end, last = at + length, end + length, kind == 1
+    if not last or end != size or bytes(body[at:]) != _MEMBER_TAIL.pack(isal_zlib.crc32(content), size & 0xFFFFFFFF):
+        return None
+    return content.toreadonly()
 
 
 def content_size(data: memoryview, offset: int, path: str, codec: int, magic: bytes) -> int:

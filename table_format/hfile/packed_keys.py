@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, Self, cast
 
 import numpy as np
@@ -198,11 +198,13 @@ def _pairs(rows: Matrix, first: int, second: int) -> NDArray[np.uint16]:
     return rows[:, first].astype(np.uint16) | rows[:, second].astype(np.uint16) << np.uint16(8)
 
 
+@lru_cache(maxsize=64)  # 128 KiB each; the files of an index have keys of one kind, and making a table takes long
 def _table(first: bytes, second: bytes) -> NDArray[np.uint16]:
     low, high = (np.frombuffer(part, np.uint8).astype(np.uint16) for part in (first, second))
     table = np.full(1 << 16, _FAULT, np.uint16)
     rank_of_first, rank_of_second = np.arange(len(low), dtype=np.uint16), np.arange(len(high), dtype=np.uint16)
     table[low[:, None] | high[None, :] << np.uint16(8)] = rank_of_first[:, None] << np.uint16(4) | rank_of_second
+    table.flags.writeable = False
     return table
 
 
@@ -274,7 +276,7 @@ class PackedKeys:
         return b"".join([*map(_padded, parts), data[first:end].tobytes()])
 
     @classmethod
-    def from_bytes(cls, content: bytes, entries: int, path: str, offset: int) -> Self | None:
+    def from_bytes(cls, content: bytes | memoryview, entries: int, path: str, offset: int) -> Self | None:
         """Parse the content without a copy; None for a version of a later release.
 
         Args:
@@ -288,13 +290,13 @@ class PackedKeys:
         """
         try:
             size = int.from_bytes(content[:4], "big")
-            head = json.loads(content[4 : 4 + size])
+            head = json.loads(bytes(content[4 : 4 + size]))
             return cls._parse(head, content, _after(4 + size), entries) if head["version"] == _VERSION else None
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise CorruptFileError(path, offset, f"the packed keys are broken ({error}); restore the file") from error
 
     @classmethod
-    def _parse(cls, head: dict[str, Any], content: bytes, at: int, entries: int) -> Self:
+    def _parse(cls, head: dict[str, Any], content: bytes | memoryview, at: int, entries: int) -> Self:
         alphabets = tuple(bytes.fromhex(alphabet) for alphabet in head["alphabets"])
         packing = KeyPacking(alphabets, int(head["shortest"]))
         count, distinct = int(head["entries"]), int(head["values"])

@@ -274,7 +274,10 @@ class HFileReader:
         location = self._find_meta(packed_keys.NAME)
         if location is None:
             return None
-        return PackedKeys.from_bytes(self._read_meta(*location), self.entry_count, self.name, location[0])
+        place, size = location
+        codec = self.trailer.codec
+        content = block.read_stored_block(self._fetch(place, size), place, self.name, codec, (block.META,))
+        return PackedKeys.from_bytes(content, self.entry_count, self.name, place)
 
     @functools.cached_property
     def _bloom(self) -> BloomFilter | None:

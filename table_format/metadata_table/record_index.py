@@ -21,9 +21,11 @@ from table_format.metadata_table.record_index_shard import (
     DYNAMIC,
     Found,
     LookupStrategy,
-    find,
+    Matches,
+    decoded,
     live_entries,
     look_up,
+    matches,
 )
 from table_format.metadata_table.records import SourceRecords, newest_versions
 from table_format.metadata_table.slices import ValidInstants, open_complete_timeline
@@ -237,9 +239,9 @@ def locate(
     by_partition = partitions is not None and layout.scope == PARTITION
     owners = one_chunk(partitions).take(from_numpy(there)) if by_partition else None
     wanted = (texts if whole else texts.take(from_numpy(there))).cast(pa.binary())
-    located: list[Found] = []
+    located: list[Matches] = []
     for groups in layout.groups_of(wanted, owners) if len(wanted) else ():
-        order = np.argsort(groups, kind="stable")
+        order = np.argsort(_narrow(groups), kind="stable")
         numbers, firsts = np.unique(groups[order], return_index=True)
         arranged = wanted.take(from_numpy(order)) if len(numbers) > 1 else wanted
         ends = [*firsts[1:].tolist(), len(order)]
@@ -249,12 +251,19 @@ def locate(
             if number >= 0
         }
         picked = {number: arranged.slice(span.start, span.stop - span.start) for number, span in spans.items()}
-        parts = sources.of_shards(picked, functools.partial(find, strategy=strategy))
-        for span, part in zip(spans.values(), parts, strict=True):
-            # the order of rows is stable: of equal keys each family answers for the same row
-            rows = order[span][part.rows] if len(numbers) > 1 else part.rows
-            located.append(replace(part, rows=there[rows]))
-    return _one_place(Found.total(located), layout)
+        parts = sources.of_shards(picked, functools.partial(matches, strategy=strategy))
+        for span, shard in zip(spans.values(), parts, strict=True):
+            for part in shard:
+                # the order of rows is stable: of equal keys each family answers for the same row
+                rows = order[span][part.rows] if len(numbers) > 1 else part.rows
+                located.append(replace(part, rows=there[rows]))
+    return _one_place(decoded(located), layout)
+
+
+def _narrow(groups: NDArray[np.int32]) -> NDArray[Any]:
+    """The numbers of file groups as 16 bits where they fit, which numpy sorts without comparing them."""
+    fit = len(groups) and int(groups.max()) < 1 << 15
+    return groups.astype(np.int16) if fit else groups
 
 
 def _one_place(locations: Found, layout: IndexLayout) -> Found:

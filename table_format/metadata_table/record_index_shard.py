@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from table_format.codecs.arrow_numpy import Column, binaries, from_numpy, one_chunk, to_numpy
+from table_format.codecs.avro_schema_tree import Node
 from table_format.config.option_values import choice, flag
 from table_format.errors import CorruptFileError
 from table_format.hfile.entries import HFileEntries
@@ -124,9 +125,40 @@ def find(sources: Sequence[Source], keys: Column, strategy: LookupStrategy = DYN
     Raises:
         CorruptFileError: a file is damaged.
     """
-    encoded = one_chunk(keys).cast(pa.binary())
-    order = _ascending(encoded)
-    wanted: Any = encoded.take(from_numpy(order))
+    return decoded(matches(sources, keys, strategy))
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Keys that a file has.
+
+    Attributes:
+        rows: of the keys that were asked for; of equal keys the first.
+        values: for each its entry, as Avro bytes, dictionary-encoded or not.
+        schema: of the values.
+        name: the file, for messages.
+    """
+
+    rows: Rows
+    values: Any
+    schema: Node
+    name: str
+
+
+def matches(sources: Sequence[Source], keys: Column, strategy: LookupStrategy = DYNAMIC) -> list[Matches]:
+    """Look up keys in the files of one file group, without decoding their entries.
+
+    Args:
+        sources: see `look_up`.
+        keys: see `look_up`.
+        strategy: how to read HFiles.
+
+    Raises:
+        CorruptFileError: a file is damaged.
+    """
+    distinct = one_chunk(keys).cast(pa.binary())
+    order = _ascending(distinct)
+    wanted: Any = distinct if order is None else distinct.take(from_numpy(order))
     spans = KeySpans.of(wanted)
     left = np.arange(len(wanted))
     parts = []
@@ -140,16 +172,51 @@ def find(sources: Sequence[Source], keys: Column, strategy: LookupStrategy = DYN
         else:
             asked_spans = spans if len(left) == len(spans) else spans.take(left)
             settled, values = source.reader.find(asked_spans, scan=strategy.scan, bloom=strategy.bloom)
-            parts.append(Found(order[left[settled]], *decode_places(values, source.schema, source.name)))
+            rows = left[settled] if order is None else order[left[settled]]
+            parts.append(Matches(rows, values, source.schema, source.name))
         left = np.delete(left, settled)
-    return Found.total(parts)
+    return parts
 
 
-def _ascending(keys: pa.BinaryArray) -> Rows:
-    """Rows of distinct keys in byte order; of equal keys the first."""
+def decoded(parts: Sequence[Matches]) -> Found:
+    """The places of some matches.
+
+    Files of an index name the same few places; each is decoded once for all files, since decoding a few values costs
+    nearly as much as decoding many.
+
+    Raises:
+        CorruptFileError: a file has something else.
+    """
+    by_schema: list[list[Matches]] = []
+    for part in parts:
+        alike = next((others for others in by_schema if others[0].schema == part.schema), None)
+        if alike is None:
+            by_schema.append([part])
+        else:
+            alike.append(part)
+    return Found.total([_decoded(alike) for alike in by_schema])
+
+
+def _decoded(parts: Sequence[Matches]) -> Found:
+    """The places of matches whose values have one schema."""
+    first = parts[0]
+    chunks: list[Any] = [chunk for part in parts for chunk in part.values.dictionary_encode().chunks]
+    kind: Any = pa.dictionary(pa.int32(), pa.binary())
+    values: Any = pa.chunked_array(chunks, kind)
+    try:
+        codes, places = decode_places(values, first.schema, first.name)
+    except CorruptFileError:
+        for part in parts:
+            decode_places(part.values, part.schema, part.name)  # raises for the file that has the broken entry
+        raise
+    return Found(np.concatenate([part.rows for part in parts]), codes, places)
+
+
+def _ascending(keys: pa.BinaryArray) -> Rows | None:
+    """Rows of distinct keys in byte order, of equal keys the first; None for all if they are in this order."""
+    if len(keys) < 2 or pc.all(pc.less(keys[:-1], keys[1:])).as_py():
+        return None
     order = sorted_order(keys)
-    if len(order) < 2:
-        return order
     ordered: Any = keys.take(from_numpy(order))
     first = np.append(True, ~to_numpy(pc.equal(ordered[1:], ordered[:-1])).astype(np.bool_))
     return order if first.all() else order[first]

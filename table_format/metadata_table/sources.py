@@ -380,7 +380,7 @@ def _always(_: bytes) -> bool:
 
 
 def _open_base(storage: Storage, base: BaseFile, origin: Origin) -> Source:
-    def read_range(offset: int, length: int) -> bytes:
+    def read_range(offset: int, length: int) -> memoryview:
         return storage.read_range(base.path, offset, length)
 
     reader = HFileReader.open(read_range, base.size, base.path)
