@@ -151,9 +151,10 @@ class GroupEdits:
     def _updated(self, group: Touched) -> NewColumns:
         """The columns in which updated rows differ, and the meta columns of commit time and sequence number."""
         new = self._change.added
-        old = self._opened.read([group.number], [*_STAMPS, *self._user])
-        changed = changed_columns(old.take(from_numpy(group.replaced)), new.take(from_numpy(group.by)), self._user)
-        old = old.select([*_STAMPS, *changed])
+        stored = self._opened.read_stored([group.number], [*_STAMPS, *self._user])
+        replaced = stored.table(self._user, from_numpy(group.replaced))
+        changed = changed_columns(replaced, new.take(from_numpy(group.by)), self._user)
+        old = stored.table([*_STAMPS, *changed])
         rows = np.arange(len(old))
         rows[group.replaced] = len(old) + group.by
         return NewColumns(merged_values(old, new, rows, np.arange(len(old))))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -94,20 +95,50 @@ class OpenedFile:
 
     def read_keys(self, groups: Sequence[int], names: Sequence[str]) -> pa.Table:
         """Like `read`, for few columns: without the footer's structs."""
-        return self._read(self._plain, groups, list(names), frozenset())
+        return self._read(self._plain, groups, list(names), frozenset()).table(names)
 
     def read(self, groups: Sequence[int], names: Sequence[str]) -> pa.Table:
         """Some columns of some row groups in the table's types, each column in one chunk."""
+        return self.read_stored(groups, names).table(names)
+
+    def read_stored(self, groups: Sequence[int], names: Sequence[str]) -> StoredRows:
+        """As `read`, with columns that are converted when they are asked for, or some of their rows."""
         file, decimals = self._quick
         return self._read(file, groups, list(names), decimals)
 
-    def _read(self, file: Any, groups: Sequence[int], names: list[str], decimals: frozenset[str]) -> pa.Table:
+    def _read(self, file: Any, groups: Sequence[int], names: list[str], decimals: frozenset[str]) -> StoredRows:
         rows = file.read_row_groups(list(groups), columns=names, use_threads=compute_threads() > 1)
-        rows = rows.select(names).replace_schema_metadata(None)
-        for name in decimals.intersection(names):
-            kind = self.footer.schema.field(name).type
-            chunks = [decimals_of(chunk, kind) for chunk in rows.column(name).chunks]
-            rows = rows.set_column(names.index(name), name, pa.chunked_array(chunks, kind))
+        kinds = {name: self.footer.schema.field(name).type for name in decimals.intersection(names)}
+        return StoredRows(rows.replace_schema_metadata(None), kinds, self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """Rows of a file as pyarrow reads them, some decimals as bytes.
+
+    Attributes:
+        rows: the rows.
+        decimals: types of the columns that are bytes.
+        schema: of the table.
+    """
+
+    rows: pa.Table
+    decimals: Mapping[str, pa.DataType]
+    schema: pa.Schema
+
+    def table(self, names: Sequence[str], positions: Any = None) -> pa.Table:
+        """Some columns in the table's types, each in one chunk.
+
+        Args:
+            names: of the columns.
+            positions: of the rows, an integer array; None for all.
+        """
+        rows = self.rows.select(list(names))
+        rows = rows if positions is None else rows.take(positions)
+        for name in self.decimals.keys() & set(names):
+            kind: Any = self.decimals[name]
+            chunks: list[Any] = [decimals_of(chunk, kind) for chunk in rows.column(name).chunks]
+            rows = rows.set_column(rows.schema.get_field_index(name), name, pa.chunked_array(chunks, kind))
         wanted = pa.schema([self.schema.field(name) for name in names])
         return as_schema(rows, wanted).unify_dictionaries().combine_chunks()
 

@@ -124,8 +124,10 @@ def test_a_few_columns_tell_how_many_change_before_all_are_read(tmp_path, monkey
     for name in rows.column_names[-changed:]:
         batch = batch.set_column(rows.column_names.index(name), name, pa.array([1]))
     read = []
-    whole = OpenedFile.read
-    monkeypatch.setattr(OpenedFile, "read", lambda self, *arguments: read.append(arguments) or whole(self, *arguments))
+    stored = OpenedFile.read_stored
+    monkeypatch.setattr(
+        OpenedFile, "read_stored", lambda self, *arguments: read.append(arguments) or stored(self, *arguments)
+    )
     assert slot.write(batch, {}).work.spliced == spliced
     assert len(read) == spliced
 
