@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks import lineitem
-from benchmarks.writing import RIVAL, spark_session
+from benchmarks.rival import apache_session
+from benchmarks.writing import spark_session
 from catalog.table import Table
 from spark_writer import write_hudi
 from table_format.base_file.footer import BLOOM
@@ -104,7 +105,7 @@ class Sides:
         self.rows = rows
         self._stack = contextlib.ExitStack()
         self.spark = self._stack.enter_context(spark_session())
-        self.apache = self._stack.enter_context(contextlib.closing(ApacheHudi(RIVAL, folder)))
+        self.apache = self._stack.enter_context(apache_session(folder))
 
     def close(self) -> None:
         self._stack.close()

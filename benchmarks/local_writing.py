@@ -1,6 +1,5 @@
 """Writes of TPC-H lineitem without Spark, beside delta-rs in one process, and once beside Apache Hudi on Spark."""
 
-import contextlib
 import multiprocessing
 import statistics
 import time
@@ -13,10 +12,9 @@ import pyarrow.parquet as pq
 
 from benchmarks import lineitem
 from benchmarks.local_sides import BULK, JOBS, Delta, Ours, batches_of, copied, create, rows_of, running
+from benchmarks.rival import RIVAL, apache_session
 from table_writer.execution.local import LocalExecutor
-from tests.support.apache_hudi_client import ApacheHudi
 
-RIVAL = "1.2.0"
 OURS, DELTA, APACHE = "hudi-catalog", "delta-rs", f"Apache Hudi {RIVAL}"
 #: How many times a batch is the memory limit.
 OVER_LIMIT = 10
@@ -63,7 +61,7 @@ def measure(folder: Path, repeats: int, *, apache: bool = True) -> tuple[list[Jo
 def measure_apache(folder: Path, source: Path, batches: dict[str, pa.Table], jobs: dict[tuple[str, str], Job]) -> None:
     """One counted run of each job in a Spark session that did each operation before."""
     options = {name: {**lineitem.OPTIONS, "hoodie.datasource.write.operation": name} for name in (BULK, "upsert")}
-    with contextlib.closing(ApacheHudi(RIVAL, folder)) as session:
+    with apache_session(folder) as session:
 
         def run(name: str, path: Path, rows: Path, operation: str) -> None:
             started = time.perf_counter()

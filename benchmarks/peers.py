@@ -1,6 +1,5 @@
 """Planning beside hudi-rs and Apache Hudi 1.2.0 in Spark, on one table of 2,048 real files."""
 
-import contextlib
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ import pyarrow as pa
 from hudi import HudiReadOptions, HudiTableBuilder
 
 from benchmarks.committed import commit_file
+from benchmarks.rival import RIVAL, apache_session
 from catalog import Table
 from table_format.actions.commit import WriteStat
 from table_format.codecs.arrow_numpy import from_numpy
@@ -23,9 +23,7 @@ from table_format.table.client import TableClient
 from table_writer.commit.create import create_table
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.metadata.column_statistics import concat_statistics, indexable_columns
-from tests.support.apache_hudi_client import ApacheHudi
 
-RIVAL = "1.2.0"
 FILES, ROWS, PARTITIONS = 2_048, 200, 32
 SCHEMA = pa.schema(
     [("id", pa.string()), ("at", pa.int64()), ("price", pa.float64()), ("name", pa.string()), ("day", pa.int32())]
@@ -102,7 +100,7 @@ def measure(folder: Path, repeats: int) -> list[Answer]:
     if not path.exists():
         build(path)
     answers = []
-    with contextlib.closing(ApacheHudi(RIVAL, folder)) as apache:
+    with apache_session(folder) as apache:
         apache.plan_seconds(path, QUESTIONS["a tenth"][0], 1)  # the first job of a JVM is not counted
         for question in QUESTIONS:
             for side, opener in (("hudi-catalog", ours), ("hudi-rs", hudi_rs)):

@@ -7,7 +7,6 @@ by this project, with two cores and a warm session.
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import statistics
 import time
@@ -22,7 +21,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks import keyed
-from benchmarks.writing import RIVAL, spark_session
+from benchmarks.rival import RIVAL, apache_session
+from benchmarks.writing import spark_session
 from spark_writer import HudiTable
 from spark_writer.executor import SparkExecutor
 from spark_writer.frame_rows import FrameRows
@@ -81,8 +81,8 @@ class Figures:
         hfile: bytes of the HFile with a million entries.
         often: seconds of looking up so many keys in it, run by run.
         lookups: median seconds, by number of keys and way.
-        written: seconds of writing the large table.
-        built: seconds of building its index in Spark's tasks.
+        written: seconds of writing the large table; None if it was there.
+        built: seconds of building its index in Spark's tasks; None if it was there.
         index: bytes of that index.
         groups: its file groups.
         tagging: seconds of tagging, run by run, by side.
@@ -94,7 +94,7 @@ class Figures:
     often: list[float] = field(default_factory=list)
     lookups: dict[tuple[int, str], float] = field(default_factory=dict)
     written: float | None = None
-    built: float = 0.0
+    built: float | None = None
     index: int = 0
     groups: int = 0
     tagging: dict[str, list[float]] = field(default_factory=dict)
@@ -123,14 +123,24 @@ def run(folder: Path, repeats: int, rows: int = ROWS, entries: int = ENTRIES) ->
         figures.written = time.perf_counter() - start
     wanted = keyed.wanted(folder / f"keyed-{rows}.parquet", rows)
     figures.wanted = pq.read_metadata(wanted).num_rows
-    with spark_session() as spark:
+    with spark_session() as spark, apache_session(folder) as apache:
         _bootstrap(spark, path, figures)
-        _tag(spark, path, wanted, repeats, figures)
-    _tag_plainly(path, wanted, repeats, figures)
-    with contextlib.closing(ApacheHudi(RIVAL, folder)) as apache:
-        answer = apache.tag_seconds(path, wanted, OPTIONS, repeats + 1)
-    _require(APACHE, answer["found"], figures)
-    figures.tagging[APACHE] = answer["seconds"][1:]  # the first run warms up
+        rows = spark.read.parquet(str(wanted)).repartition(default_parallelism(spark)).persist()
+        rows.count()
+        keys: Any = pq.read_table(wanted, columns=["id"])["id"].combine_chunks()
+        sides = {
+            OURS: lambda: _tag_in_spark(path, rows),
+            PLAIN: lambda: _tag_plainly(path, keys),
+            APACHE: lambda: _tag_by_apache(apache, path, wanted),
+        }
+        for attempt in range(repeats + 1):  # in turns, since other work of the machine comes and goes
+            for side, tag in sides.items():
+                seconds, count = tag()
+                if count != figures.wanted:
+                    raise RuntimeError(f"{side}: {count} of {figures.wanted} keys found")
+                print(f"{side:30} {seconds:6.2f} s{'' if attempt else '  (warm-up)'}", flush=True)
+                if attempt:
+                    figures.tagging.setdefault(side, []).append(seconds)
     return figures
 
 
@@ -169,27 +179,31 @@ def _look_up(path: Path, keys: pa.Array[Any], options: dict[str, str]) -> float:
 
 
 def _bootstrap(spark: SparkSession, path: Path, figures: Figures) -> None:
-    table = HudiTable.for_path(spark, str(path))
-    start = time.perf_counter()
-    table.bootstrap_index({"hoodie.catalog.write.progress": "false"})
-    figures.built = time.perf_counter() - start
-    files = list((path / ".hoodie/metadata/record_index").glob("*.hfile"))
+    folder = path / ".hoodie/metadata/record_index"
+    if not folder.exists():
+        table = HudiTable.for_path(spark, str(path))
+        start = time.perf_counter()
+        table.bootstrap_index({"hoodie.catalog.write.progress": "false"})
+        figures.built = time.perf_counter() - start
+    files = list(folder.glob("*.hfile"))
     figures.groups, figures.index = len(files), sum(file.stat().st_size for file in files)
 
 
-def _tag(spark: SparkSession, path: Path, wanted: Path, repeats: int, figures: Figures) -> None:
-    rows = spark.read.parquet(str(wanted)).repartition(default_parallelism(spark)).persist()
-    rows.count()
-    runs = []
-    for attempt in range(repeats + 1):
-        start = time.perf_counter()
-        profile = _tag_once(path, rows)
-        seconds = time.perf_counter() - start
-        _require(OURS, sum(profile.updates.values()), figures)
-        if attempt:
-            runs.append(seconds)
-    rows.unpersist()
-    figures.tagging[OURS] = runs
+def _tag_in_spark(path: Path, rows: DataFrame) -> tuple[float, int]:
+    start = time.perf_counter()
+    profile = _tag_once(path, rows)
+    return time.perf_counter() - start, sum(profile.updates.values())
+
+
+def _tag_plainly(path: Path, keys: Any) -> tuple[float, int]:
+    start = time.perf_counter()
+    locations = RecordIndex.open(TableClient.open(str(path))).get_record_locations(keys)
+    return time.perf_counter() - start, locations.num_rows
+
+
+def _tag_by_apache(apache: ApacheHudi, path: Path, wanted: Path) -> tuple[float, int]:
+    answer = apache.tag_seconds(path, wanted, OPTIONS, 1)
+    return answer["seconds"][0], answer["found"]
 
 
 def _tag_once(path: Path, rows: DataFrame) -> Profile:
@@ -239,24 +253,6 @@ def _tag_once(path: Path, rows: DataFrame) -> Profile:
     raise RuntimeError("there was nothing to tag")
 
 
-def _tag_plainly(path: Path, wanted: Path, repeats: int, figures: Figures) -> None:
-    keys: Any = pq.read_table(wanted, columns=["id"])["id"].combine_chunks()
-    runs = []
-    for attempt in range(repeats + 1):
-        start = time.perf_counter()
-        locations = RecordIndex.open(TableClient.open(str(path))).get_record_locations(keys)
-        seconds = time.perf_counter() - start
-        _require(PLAIN, locations.num_rows, figures)
-        if attempt:
-            runs.append(seconds)
-    figures.tagging[PLAIN] = runs
-
-
-def _require(side: str, count: int, figures: Figures) -> None:
-    if count != figures.wanted:
-        raise RuntimeError(f"{side}: {count} of {figures.wanted} keys found")
-
-
 def table(figures: Figures) -> Iterator[str]:
     """The figures as Markdown tables."""
     often = np.array(figures.often) * 1000
@@ -277,9 +273,10 @@ def table(figures: Figures) -> Iterator[str]:
         rate = f"{millions / figures.written:.2f} million rows/s"
         what = f"write {millions:g} million rows, without Spark"
         yield f"| {what} | {figures.written:.1f} | {figures.written:.1f} | - | {rate} |"
-    rate = f"{millions / figures.built:.2f} million keys/s"
-    what = f"build their index, {figures.groups} file groups, {figures.index / 1e6:.0f} MB, in Spark"
-    yield f"| {what} | {figures.built:.1f} | {figures.built:.1f} | - | {rate} |"
+    if figures.built is not None:
+        rate = f"{millions / figures.built:.2f} million keys/s"
+        what = f"build their index, {figures.groups} file groups, {figures.index / 1e6:.0f} MB, in Spark"
+        yield f"| {what} | {figures.built:.1f} | {figures.built:.1f} | - | {rate} |"
     rival = statistics.median(figures.tagging[APACHE])
     for side, seconds in figures.tagging.items():
         median = statistics.median(seconds)

@@ -13,10 +13,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from benchmarks import lineitem
+from benchmarks.rival import apache_session
 from spark_writer import write_hudi
-from tests.support.apache_hudi_client import ApacheHudi
-
-RIVAL = "1.2.0"
 
 
 @dataclass
@@ -59,7 +57,7 @@ def measure(folder: Path, repeats: int) -> list[Job]:
     jobs = [
         Job(name, side, [], 0) for name in ("bulk_insert", "upsert 1 %") for side in ("hudi-catalog", "Apache Hudi")
     ]
-    with spark_session() as spark, contextlib.closing(ApacheHudi(RIVAL, folder)) as apache:
+    with spark_session() as spark, apache_session(folder) as apache:
 
         def ours(path: Path, source: Path, operation: str) -> None:
             options = {**lineitem.OPTIONS, "hoodie.datasource.write.operation": operation}

@@ -62,6 +62,8 @@ class ApacheHudi:
         classes: more jars.
         lasting: False where it runs for minutes only, as in tests: Java's second compiler would take more time then
             than it saves.
+        patience: seconds that one command may take. A benchmark's command may hold five look-ups in 50 million keys,
+            which take a minute and a half on a quiet machine.
     """
 
     def __init__(
@@ -72,8 +74,10 @@ class ApacheHudi:
         classes: Sequence[Path] = (),
         *,
         lasting: bool = True,
+        patience: float = 300,
     ) -> None:
         self.version = version
+        self._patience = patience
         self.scratch = scratch
         self._log = (scratch / f"apache-{version}.log").open("wb")
         script = ROOT / "tests/engines/apache_hudi/session.py"
@@ -89,7 +93,7 @@ class ApacheHudi:
         )
         self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
-        self._wait(180)
+        self._wait("its start", max(180, patience))
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -195,13 +199,19 @@ class ApacheHudi:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"command": command, **arguments}).encode() + b"\n")
         self._process.stdin.flush()
-        answer = self._wait(300)
+        answer = self._wait(command, self._patience)
         if "error" in answer:
             raise ApacheError(f"{answer['error']}\n{answer['trace']}")
         return answer
 
-    def _wait(self, seconds: float) -> dict[str, Any]:
-        answer = self._answers.get(timeout=seconds)
+    def _wait(self, command: str, seconds: float) -> dict[str, Any]:
+        try:
+            answer = self._answers.get(timeout=seconds)
+        except queue.Empty:
+            # its answer would be taken for that of the next command
+            self._process.kill()
+            log = self._log.name
+            raise ApacheError(f"Apache Hudi {self.version}: {command} took over {seconds:.0f} s; see {log}") from None
         if answer is None:
             raise ApacheError(f"Apache Hudi {self.version} ended; see {self._log.name}")
         return answer
