@@ -276,7 +276,7 @@ def _in_several_partitions(places: Sequence[str]) -> bool:
 
 
 def _entries(storage: Storage, base: names.BaseFile) -> int:
-    def read_range(offset: int, length: int) -> bytes:
+    def read_range(offset: int, length: int) -> memoryview:
         return storage.read_range(base.path, offset, length)
 
     return HFileReader.open(read_range, base.size, base.path).entry_count
