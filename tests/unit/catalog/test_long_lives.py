@@ -126,7 +126,7 @@ def test_plain_queries_leave_the_archive_alone(
     life = unpacked(name)
     table = life.open()
     read: list[str] = []
-    monkeypatch.setattr(Archive, "_entries", lambda self: read.append(self) or [])
+    monkeypatch.setattr(Archive, "entries", lambda self: read.append(self) or [])
     table.scan("id = 'k001'").plan()
     table.refresh().scan(as_of=max(life.states)).plan()
     assert bool(read) == (name in ("saved_v6", "beyond_v6")), "only where a savepoint keeps what was replaced"

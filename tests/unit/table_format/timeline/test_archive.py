@@ -60,7 +60,7 @@ def test_damaged_contents(storage, data):
 
 def test_files_that_were_merged_meanwhile_are_looked_up_again(storage, monkeypatch):
     archive = _archive(storage)
-    entries, tries = Archive._entries, []
+    entries, tries = Archive.entries, []
 
     def stale(self):
         entries_before = entries(self)
@@ -70,7 +70,7 @@ def test_files_that_were_merged_meanwhile_are_looked_up_again(storage, monkeypat
             storage.overwrite(f"{FOLDER}/manifest_1", b'{"files": [{"fileName": "10_40_1.parquet", "fileLen": 1}]}')
         return entries_before
 
-    monkeypatch.setattr(Archive, "_entries", stale)
+    monkeypatch.setattr(Archive, "entries", stale)
     assert archive.writes == {"10": "11", "20": "25"}
     assert len(tries) == 2
     storage.delete(f"{FOLDER}/10_40_1.parquet")
