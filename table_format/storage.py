@@ -13,7 +13,8 @@ import stat
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +23,9 @@ from pyarrow import fs
 from table_format.errors import AlreadyExistsError, ArgumentError, MissingFileError, NoSpaceError, StorageError
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+# As many deletes are done one after the other.
+_FEW_DELETES: Final = 64
+_DELETING_THREADS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +322,15 @@ class Storage:
             if not missing_ok:
                 raise
         self._delete_side_file(path)
+
+    def delete_all(self, paths: Collection[str]) -> None:
+        """Delete files, many of them side by side; none of them needs to exist."""
+        if len(paths) <= _FEW_DELETES:
+            for path in paths:
+                self.delete(path)
+            return
+        with ThreadPoolExecutor(_DELETING_THREADS) as pool:
+            list(pool.map(self.delete, paths))
 
     def delete_dir(self, path: str) -> None:
         """Delete a folder with its content; no error if it does not exist."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import logging
 import posixpath
 import time
@@ -35,7 +34,6 @@ from table_writer.timeline.liveness import storage_time_ms
 from table_writer.timeline.options import ProtocolOptions
 
 _log = logging.getLogger(__name__)
-_THREADS: Final = 16
 _MINUTE_MS: Final = 60_000
 
 
@@ -212,8 +210,7 @@ def _delete_orphans(
             unchanged.append(orphan)
     for orphan in unchanged:
         _log.warning("%s: deleting %s (%d bytes): %s", storage.uri, orphan.path, orphan.size, orphan.reason.value)
-    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-        list(pool.map(lambda orphan: storage.delete(orphan.path), unchanged))
+    storage.delete_all([orphan.path for orphan in unchanged])
     _drop_partitions(storage, timeline, sorted({posixpath.dirname(orphan.path) for orphan in unchanged}))
     return replace(search, orphans=tuple(unchanged))
 

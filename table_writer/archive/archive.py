@@ -6,7 +6,6 @@ any moment what is left is a timeline without its beginning. A run that was inte
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,8 +24,6 @@ from table_writer.services.clean_plan import note_cleaned
 from table_writer.timeline.instants import table_lock
 from table_writer.timeline.options import ArchiveOptions, ProtocolOptions
 
-_THREADS: Final = 16
-_MANY: Final = 64
 _PROPERTIES: Final = f"{layout.TIMELINE_FOLDER}/hoodie.properties"
 
 
@@ -156,13 +153,7 @@ class _ArchivedTimeline:
         A completed file that went first would leave its instant pending; one that went before an older one would leave
         a hole in the timeline.
         """
-        earlier = [entry.path for instant, entry in files if instant.state is not State.COMPLETED]
-        if len(earlier) > _MANY:
-            with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-                list(pool.map(self.storage.delete, earlier))
-        else:
-            for path in earlier:
-                self.storage.delete(path)
+        self.storage.delete_all([entry.path for instant, entry in files if instant.state is not State.COMPLETED])
         for instant, entry in files:
             if instant.state is State.COMPLETED:
                 self.storage.delete(entry.path)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 import datetime as dt
 import posixpath
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,8 +23,6 @@ from table_writer.services.clean_plan import PlannedClean, list_files, plan_tabl
 from table_writer.timeline.instants import delete_pending, ensure_state, request, table_lock
 from table_writer.timeline.options import CleaningPolicy, CleanOptions, ProtocolOptions
 
-_THREADS: Final = 16
-_MANY: Final = 64
 _RETAINED: Final = {
     CleaningPolicy.COMMITS: "hoodie.clean.commits.retained",
     CleaningPolicy.HOURS: "hoodie.clean.hours.retained",
@@ -234,7 +231,9 @@ def _execute(client: TableClient, instant: str, plan: CleanerPlan, content: byte
     # the plan is in the inflight file as well: Apache 0.15 archives it from there
     ensure_state(storage, Instant(instant, Action.CLEAN, State.INFLIGHT), content)
     names = {partition: [posixpath.basename(path) for path in paths] for partition, paths in plan.files.items()}
-    _delete(client, [posixpath.join(partition, name) for partition, file_names in names.items() for name in file_names])
+    storage.delete_all(
+        [posixpath.join(partition, name) for partition, file_names in names.items() for name in file_names]
+    )
     record_clean(client, instant, names)
     earliest = plan.earliest_instant
     metadata = CleanMetadata(
@@ -250,12 +249,3 @@ def _execute(client: TableClient, instant: str, plan: CleanerPlan, content: byte
     )
     # another tool's writer, which takes no lock, may have finished it meanwhile
     ensure_state(storage, Instant(instant, Action.CLEAN, State.COMPLETED), metadata.to_avro())
-
-
-def _delete(client: TableClient, paths: Sequence[str]) -> None:
-    if len(paths) <= _MANY:
-        for path in paths:
-            client.storage.delete(path)
-        return
-    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-        list(pool.map(client.storage.delete, paths))

@@ -10,7 +10,6 @@ One that was interrupted before step 3 is cancelled by the next writer, one afte
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 import logging
 import posixpath
@@ -44,8 +43,6 @@ from table_writer.timeline.markers import delete_markers
 
 _log = logging.getLogger(__name__)
 _ACTIONS: Final = (Action.RESTORE, Action.ROLLBACK)
-_THREADS: Final = 16
-_MANY: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +263,7 @@ def _finish(client: TableClient, instant: Instant, undo: Undo, started: float) -
         for state in (State.COMPLETED, State.INFLIGHT, State.REQUESTED):
             storage.delete(instant_path(Instant(one.time, one.action, state)))
     rows = undo.files.to_pylist()
-    _delete(storage, [posixpath.join(row["partition"], row["file_name"]) for row in rows])
+    storage.delete_all([posixpath.join(row["partition"], row["file_name"]) for row in rows])
     for partition in undo.partitions:
         storage.delete(posixpath.join(partition, properties.PARTITION_METAFILE))
     rollbacks = _rollbacks(storage, instant.time, undo)
@@ -324,16 +321,6 @@ def _creator(storage: Storage, partition: str) -> str | None:
         return parse_properties(storage.read(path), path).get("commitTime")
     except MissingFileError:
         return None
-
-
-def _delete(storage: Storage, paths: Iterable[str]) -> None:
-    paths = list(paths)
-    if len(paths) <= _MANY:
-        for path in paths:
-            storage.delete(path)
-        return
-    with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-        list(pool.map(storage.delete, paths))
 
 
 def completed_writes_after(timeline: Timeline, target: Instant) -> list[Instant]:
