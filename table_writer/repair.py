@@ -12,7 +12,6 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from table_format.config import properties
 from table_format.config.table_config import require_writable
 from table_format.errors import TransactionError
 from table_format.instant import Action
@@ -21,6 +20,7 @@ from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.commit.rollback import (
     Remains,
+    drop_new_partition,
     failed_writes,
     files_of,
     settled_timeline,
@@ -211,20 +211,10 @@ def _delete_orphans(
     for orphan in unchanged:
         _log.warning("%s: deleting %s (%d bytes): %s", storage.uri, orphan.path, orphan.size, orphan.reason.value)
     storage.delete_all([orphan.path for orphan in unchanged])
-    _drop_partitions(storage, timeline, sorted({posixpath.dirname(orphan.path) for orphan in unchanged}))
-    return replace(search, orphans=tuple(unchanged))
-
-
-def _drop_partitions(storage: Storage, timeline: Timeline, folders: Sequence[str]) -> None:
-    """Delete the metadata files of partitions that hold nothing else and were made by a write that did not happen."""
     pending = {instant.time for instant in timeline.pending}
-    for folder in folders:
-        entries = storage.list(folder)
-        if not folder or [entry.name for entry in entries] != [properties.PARTITION_METAFILE]:
-            continue
-        made = properties.parse_properties(storage.read(entries[0].path), entries[0].path).get("commitTime")
-        if made and made not in pending and not timeline.is_committed(made):
-            storage.delete(entries[0].path)
+    for partition in sorted({posixpath.dirname(orphan.path) for orphan in unchanged}):
+        drop_new_partition(storage, partition, lambda time: time not in pending and not timeline.is_committed(time))
+    return replace(search, orphans=tuple(unchanged))
 
 
 def _warn(client: TableClient, search: Search) -> None:

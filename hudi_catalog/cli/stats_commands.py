@@ -20,11 +20,11 @@ Small = Annotated[int, typer.Option(min=0, help="Bytes below which a file group 
 
 def stats(path: TablePath, *, small: Small = SMALL_FILE, orphans: Orphans = False, as_json: Json = False) -> None:
     """Describe a table's files, timelines and services, from its metadata."""
-    found = open_table(path).stats(small_limit=small, orphans=orphans)
+    statistics = open_table(path).stats(small_limit=small, orphans=orphans)
     if as_json:
-        print_json(found.to_json())
+        print_json(statistics.to_json())
     else:
-        print_lines([f"{found.name}  {found.uri}", stats_table(found)])
+        print_lines([f"{statistics.name}  {statistics.uri}", stats_table(statistics)])
 
 
 AsOf = Annotated[str | None, typer.Option(help="An instant or a time; now if not set.")]
@@ -50,48 +50,48 @@ def _print_rows(rows: pa.Table, *, as_json: bool) -> None:
     print_lines([table])
 
 
-def stats_table(found: TableStats) -> Table:
+def stats_table(statistics: TableStats) -> Table:
     """The statistics of a table, a line for each kind."""
     table = Table(box=None, show_header=False, pad_edge=False)
-    for label, text in _lines(found):
+    for label, text in _lines(statistics):
         table.add_row(label, text)
     return table
 
 
-def _lines(found: TableStats) -> list[tuple[str, str]]:
-    files, services = found.files, found.services
+def _lines(statistics: TableStats) -> list[tuple[str, str]]:
+    files, services = statistics.files, statistics.services
     since = counted(services.metadata_deltacommits, "deltacommit")
     lines = [
-        ("kind", f"{found.type}, version {found.version}"),
-        ("files", _files(found)),
+        ("kind", f"{statistics.type}, version {statistics.version}"),
+        ("files", _files(statistics)),
         ("file groups", _sizes(files)),
         ("older files", f"{counted(files.older_files, 'file')}, {bytes_text(files.older_bytes)}"),
     ]
-    if found.skew is not None:
-        skew = found.skew
+    if statistics.skew is not None:
+        skew = statistics.skew
         lines.append(
             ("buckets", f"{skew.buckets:,}; the fullest, {skew.largest_bucket}, has {skew.ratio:g} times the mean")
         )
-    lines.append(("timeline", _timeline(found.timeline)))
-    if found.metadata_timeline is not None:
-        lines.append(("metadata table", _timeline(found.metadata_timeline)))
+    lines.append(("timeline", _timeline(statistics.timeline)))
+    if statistics.metadata_timeline is not None:
+        lines.append(("metadata table", _timeline(statistics.metadata_timeline)))
     lines += [
         ("last clean", services.clean or "never"),
         ("last archiving", services.archive or "never"),
         ("last compaction of the metadata table", f"{services.metadata_compaction or 'never'}, {since} since"),
-        ("savepoints", ", ".join(found.savepoints) or "none"),
+        ("savepoints", ", ".join(statistics.savepoints) or "none"),
     ]
-    if found.orphans is not None:
-        kept = f", and {found.orphans.young:,} that are too young to tell" if found.orphans.young else ""
-        text = f"{counted(found.orphans.files, 'file')}, {bytes_text(found.orphans.bytes)}{kept}"
+    if statistics.orphans is not None:
+        kept = f", and {statistics.orphans.young:,} that are too young to tell" if statistics.orphans.young else ""
+        text = f"{counted(statistics.orphans.files, 'file')}, {bytes_text(statistics.orphans.bytes)}{kept}"
         lines.append(("of no instant", text))
     return lines
 
 
-def _files(found: TableStats) -> str:
-    files = found.files
+def _files(statistics: TableStats) -> str:
+    files = statistics.files
     logs = f", {counted(files.log_files, 'log file')} among them" if files.log_files else ""
-    where = f"{counted(found.partitions, 'partition')}, listed by the {files.listed_by}"
+    where = f"{counted(statistics.partitions, 'partition')}, listed by the {files.listed_by}"
     return f"{counted(files.files, 'file')}, {bytes_text(files.bytes)}{logs}; {where}"
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from table_format.errors import AlreadyExistsError, CorruptFileError, OptionError
+from table_format.errors import AlreadyExistsError, CorruptFileError, MissingFileError, OptionError
 from table_format.storage import Storage
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -162,3 +163,16 @@ def ensure_partition_metadata(storage: Storage, partition: str, instant: str) ->
     with contextlib.suppress(AlreadyExistsError):
         storage.create(path, format_properties(values, "partition metadata"))
     return True
+
+
+def partition_creator(storage: Storage, partition: str) -> str | None:
+    """The instant that created a partition; None if there is no metadata file, or it does not say.
+
+    Raises:
+        CorruptFileError: the metadata file is damaged.
+    """
+    path = posixpath.join(partition, PARTITION_METAFILE)
+    try:
+        return parse_properties(storage.read(path), path).get("commitTime")
+    except MissingFileError:
+        return None

@@ -43,6 +43,7 @@ from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.metadata_table.records import SourceRecords, decode_each, newest_versions, split_settled
 from table_format.metadata_table.slices import ValidInstants, open_complete_timeline
 from table_format.metadata_table.sources import Known, PartitionSources, ShardSources
+from table_format.slices.file_slices import list_data_files
 from table_format.table.client import TableClient
 from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
@@ -307,6 +308,15 @@ class MetadataTable:
             for side in range(2)
         )
         return _partitions_of(named), _files_of(listed)
+
+
+def data_files(client: TableClient, timeline: Timeline, partitions: Sequence[str] | None = None) -> pa.Table:
+    """Data files of some partitions or all (None), by the metadata table if there is one, else by the file system.
+
+    Columns `partition`, `file_name`, `size` (bytes).
+    """
+    metadata = MetadataTable.open(client, timeline)
+    return list_data_files(client.storage, partitions) if metadata is None else metadata.files(partitions)
 
 
 def _split_partition_record(records: SourceRecords) -> tuple[SourceRecords | None, SourceRecords | None]:

@@ -14,17 +14,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from table_format.actions.table_services import CleanMetadata
 from table_format.instant import WRITE_ACTIONS, Action, Instant
 from table_format.log.blocks import read_log_blocks
 from table_format.metadata_table import layout
-from table_format.metadata_table.reader import MetadataTable
+from table_format.metadata_table.reader import data_files
 from table_format.metadata_table.slices import ValidInstants
 from table_format.slices.file_names import parse_base_file_names
-from table_format.slices.file_slices import list_data_files
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.metadata import instants
@@ -185,8 +183,7 @@ def _uncleaned(client: TableClient, timeline: Timeline, writes: list[Instant]) -
 
 def _file_groups(client: TableClient, timeline: Timeline, partitions: list[str]) -> set[tuple[str, str]]:
     """Partition and file id of all file groups that have files."""
-    table = MetadataTable.open(client, timeline)
-    files: pa.Table = list_data_files(client.storage, partitions) if table is None else table.files(partitions)
+    files = data_files(client, timeline, partitions)
     ids = parse_base_file_names(files["file_name"])["file_id"]
     known = pc.is_valid(ids)
     pairs = zip(files["partition"].filter(known).to_pylist(), ids.filter(known).to_pylist(), strict=True)

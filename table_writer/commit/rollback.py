@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import posixpath
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
 from table_format.actions.rollback import RollbackMetadata, RollbackPartition, RollbackPlan, RollbackRequest
 from table_format.config import properties
-from table_format.config.properties import parse_properties
 from table_format.errors import (
     CorruptFileError,
     MissingFileError,
@@ -179,7 +178,7 @@ def _execute(client: TableClient, rollback: str, plan: RollbackPlan) -> Rollback
     for deletion in plan.requests:
         metadata.partitions.setdefault(deletion.partition, RollbackPartition()).deleted.extend(deletion.files)
     for partition_path in metadata.partitions:
-        _drop_new_partition(storage, partition_path, plan.instant)
+        drop_new_partition(storage, partition_path, lambda time: time == plan.instant)
     record_rollback(client, rollback, plan.instant)
     delete_pending(storage, plan.instant, plan.action)
     metadata.millis = round((time.monotonic() - started) * 1000)
@@ -277,13 +276,13 @@ def _listed(storage: Storage, instant: str) -> list[tuple[str, str]]:
     return [(row["partition"], row["file_name"]) for row in failed_files.to_pylist()]
 
 
-def _drop_new_partition(storage: Storage, partition: str, instant: str) -> None:
-    """Delete the partition metadata file that the failed write created, if the folder holds nothing else."""
+def drop_new_partition(storage: Storage, partition: str, has_failed: Callable[[str], bool]) -> None:
+    """Delete a partition's metadata file if the folder holds nothing else and the write that created it failed."""
     entries = storage.list(partition)
     if not partition or [entry.name for entry in entries] != [properties.PARTITION_METAFILE]:
         return
-    values = parse_properties(storage.read(entries[0].path), entries[0].path)
-    if values.get("commitTime") == instant:
+    creator = properties.partition_creator(storage, partition)
+    if creator and has_failed(creator):
         storage.delete(entries[0].path)
 
 

@@ -15,8 +15,8 @@ from table_format.errors import CorruptFileError, RecordIndexError
 from table_format.merge.file_slice import read_file_slice
 from table_format.merge.rules import MergeRules
 from table_format.meta_columns import META_FIELDS, RECORD_KEY
-from table_format.metadata_table.reader import MetadataTable
-from table_format.slices.file_slices import latest_file_slices, list_data_files
+from table_format.metadata_table.reader import data_files
+from table_format.slices.file_slices import latest_file_slices
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.table.schema_history import internal_schemas
@@ -59,10 +59,8 @@ def current_sources(client: TableClient, timeline: Timeline) -> list[KeySource]:
     Raises:
         UnsupportedTableError: base files of another format than Parquet.
     """
-    metadata = MetadataTable.open(client, timeline)
-    files = list_data_files(client.storage) if metadata is None else metadata.files()
     sources = []
-    for row in latest_file_slices(files, timeline).to_pylist():
+    for row in latest_file_slices(data_files(client, timeline), timeline).to_pylist():
         logs = row["logs"] or []
         size = row["size"] + sum(log["size"] or 0 for log in logs)
         base = row["path"] if row["file_name"] else None

@@ -17,9 +17,9 @@ from table_format.actions.table_services import CleanerPlan, CleanMetadata
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 from table_format.errors import HudiError, MissingFileError
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State, format_instant_time
-from table_format.metadata_table.reader import MetadataTable
+from table_format.metadata_table.reader import MetadataTable, data_files
 from table_format.slices.file_names import parse_base_file_names
-from table_format.slices.file_slices import list_data_files, replaced_file_groups
+from table_format.slices.file_slices import replaced_file_groups
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.timeline.options import CleaningPolicy, CleanOptions
@@ -367,10 +367,7 @@ def list_files(
     Of `before`, the metadata table of an earlier moment, nothing is read again.
     """
     refreshed = None if before is None else before.refreshed(client, timeline)
-    metadata_table = refreshed or MetadataTable.open(client, timeline)
-    if metadata_table is not None:
-        return metadata_table.files(partitions)
-    return list_data_files(client.storage, partitions)
+    return data_files(client, timeline, partitions) if refreshed is None else refreshed.files(partitions)
 
 
 def savepointed_files(timeline: Timeline) -> set[str]:

@@ -13,8 +13,8 @@ from catalog.slices.time_travel import check_not_cleaned
 from table_format.actions.restore import SavepointMetadata
 from table_format.errors import OptionError, TransactionError
 from table_format.instant import Action, Instant, State
-from table_format.metadata_table.reader import MetadataTable
-from table_format.slices.file_slices import latest_base_files, list_data_files
+from table_format.metadata_table.reader import data_files
+from table_format.slices.file_slices import latest_base_files
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.services.clean import resume_cleans
@@ -143,8 +143,7 @@ def state_files(client: TableClient, timeline: Timeline, write: Instant) -> pa.T
     Raises:
         TransactionError: files of that state were cleaned.
     """
-    metadata = MetadataTable.open(client, timeline)
-    files = list_data_files(client.storage) if metadata is None else metadata.files()
+    files = data_files(client, timeline)
     try:
         check_not_cleaned(files, timeline, write.time)
     except OptionError as error:

@@ -23,8 +23,7 @@ import pyarrow.compute as pc
 
 from table_format.actions.restore import RestoreMetadata, RestorePlan
 from table_format.actions.rollback import RollbackMetadata, RollbackPartition, RollbackPlan, RollbackRequest
-from table_format.config import properties
-from table_format.config.properties import parse_properties
+from table_format.config.properties import PARTITION_METAFILE, partition_creator
 from table_format.errors import CorruptFileError, HudiError, MissingFileError, TransactionError
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
 from table_format.slices.file_names import parse_base_file_names
@@ -265,7 +264,7 @@ def _finish(client: TableClient, instant: Instant, undo: Undo, started: float) -
     rows = undo.files.to_pylist()
     storage.delete_all([posixpath.join(row["partition"], row["file_name"]) for row in rows])
     for partition in undo.partitions:
-        storage.delete(posixpath.join(partition, properties.PARTITION_METAFILE))
+        storage.delete(posixpath.join(partition, PARTITION_METAFILE))
     rollbacks = _rollbacks(storage, instant.time, undo)
     millis = round((time.monotonic() - started) * 1000)
     if undo.action == Action.RESTORE:
@@ -304,23 +303,14 @@ def _left_by(
     # what an earlier attempt has emptied has no files left
     touched = _folders(storage) if partitions is None else set(doomed["partition"].to_pylist())
     emptied = [partition for partition in touched if partition and partition not in others]
-    return doomed, tuple(sorted(partition for partition in emptied if _creator(storage, partition) in times))
+    return doomed, tuple(sorted(partition for partition in emptied if partition_creator(storage, partition) in times))
 
 
 def _folders(storage: Storage) -> set[str]:
     """Paths of all partitions."""
     entries = storage.list(recursive=True)
-    files = (entry for entry in entries if entry.name == properties.PARTITION_METAFILE)
+    files = (entry for entry in entries if entry.name == PARTITION_METAFILE)
     return {posixpath.dirname(entry.path) for entry in files if not entry.path.startswith(".hoodie/")}
-
-
-def _creator(storage: Storage, partition: str) -> str | None:
-    """The instant that created a partition; None if its metadata file does not say."""
-    path = posixpath.join(partition, properties.PARTITION_METAFILE)
-    try:
-        return parse_properties(storage.read(path), path).get("commitTime")
-    except MissingFileError:
-        return None
 
 
 def completed_writes_after(timeline: Timeline, target: Instant) -> list[Instant]:

@@ -24,18 +24,29 @@ FLAT_BY_PARTITION = {
 }
 NONPARTITIONED = {"hoodie.datasource.write.keygenerator.class": f"{KEYGEN}.NonpartitionedKeyGenerator"}
 ROW_GROUPS = {"hoodie.parquet.block.size": "4096"}
-BUCKETS = {"hoodie.bucket.index.num.buckets": "3"}
-BUCKET = {"hoodie.index.type": "BUCKET", **BUCKETS}
-RECORD_INDEX = {
-    "hoodie.index.type": "RECORD_INDEX",
-    "hoodie.metadata.record.index.enable": "true",
-    "hoodie.metadata.global.record.level.index.enable": "true",
-    "hoodie.metadata.record.index.min.filegroup.count": "3",
-    "hoodie.metadata.record.index.max.filegroup.count": "3",
-}
 MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 NO_COMPACTION = {"hoodie.compact.inline": "false"}
 EVENT_TIME = {"hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload"}
+
+
+def bucket_index(buckets: int) -> dict[str, str]:
+    """Options of a table with buckets."""
+    return {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": str(buckets)}
+
+
+def record_index(groups: int) -> dict[str, str]:
+    """Options of a table with a record index of as many file groups."""
+    return {
+        "hoodie.index.type": "RECORD_INDEX",
+        "hoodie.metadata.record.index.enable": "true",
+        "hoodie.metadata.global.record.level.index.enable": "true",
+        "hoodie.metadata.record.index.min.filegroup.count": str(groups),
+        "hoodie.metadata.record.index.max.filegroup.count": str(groups),
+    }
+
+
+BUCKET = bucket_index(3)
+RECORD_INDEX = record_index(3)
 
 
 @dataclass(frozen=True)
@@ -92,8 +103,8 @@ class ApacheTable:
     def read_options(self) -> dict[str, str]:
         """What our scans are told: Apache records neither the bucket count nor the size of row groups."""
         simple = self.options.get("hoodie.index.bucket.engine") != "CONSISTENT_HASHING"
-        buckets = BUCKETS if self.options.get("hoodie.index.type") == "BUCKET" and simple else {}
-        return buckets | {key: value for key, value in self.options.items() if key in ROW_GROUPS}
+        names = {*ROW_GROUPS, "hoodie.bucket.index.num.buckets"} if simple else set(ROW_GROUPS)
+        return {key: value for key, value in self.options.items() if key in names}
 
     def write(self, apache: ApacheHudi, path: Path) -> Path:
         """Make the table."""

@@ -14,6 +14,7 @@ from table_format.metadata_table import layout
 from table_format.table.client import TableClient
 from table_format.timeline.archive import Archive
 from table_writer.record_index.verify import verify_index
+from tests.engines.apache_tables import bucket_index, record_index
 from tests.support.apache_hudi_client import ApacheHudi
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
@@ -38,16 +39,7 @@ JOB = {
     "hoodie.datasource.write.operation": "upsert",
     "hoodie.metadata.enable": "true",
 }
-KINDS = {
-    "bucket": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"},
-    "record_index": {
-        "hoodie.index.type": "RECORD_INDEX",
-        "hoodie.metadata.record.index.enable": "true",
-        "hoodie.metadata.global.record.level.index.enable": "true",
-        "hoodie.metadata.record.index.min.filegroup.count": "2",
-        "hoodie.metadata.record.index.max.filegroup.count": "2",
-    },
-}
+KINDS = {"bucket": bucket_index(2), "record_index": record_index(2)}
 Model = dict[str, tuple[str, int]]
 
 

@@ -12,6 +12,7 @@ from catalog import Table
 from hudi_catalog.table import create_table, open_table
 from table_format.table.client import TableClient
 from table_writer.record_index.verify import verify_index
+from tests.engines.apache_tables import bucket_index, record_index
 from tests.support.apache_hudi_client import ALL_VERSIONS, VERSIONS, ApacheHudi
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
@@ -29,16 +30,7 @@ JOB = {
     # compactions of the metadata table reach beyond what is restored
     "hoodie.metadata.compact.max.delta.commits": "2",
 }
-KINDS = {
-    "bucket": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"},
-    "record_index": {
-        "hoodie.index.type": "RECORD_INDEX",
-        "hoodie.metadata.record.index.enable": "true",
-        "hoodie.metadata.global.record.level.index.enable": "true",
-        "hoodie.metadata.record.index.min.filegroup.count": "2",
-        "hoodie.metadata.record.index.max.filegroup.count": "2",
-    },
-}
+KINDS = {"bucket": bucket_index(2), "record_index": record_index(2)}
 #: what procedures need to load a table whose properties name the bucket index, and to leave it at its version
 SETTINGS = {
     "hoodie.datasource.write.recordkey.field": "id",

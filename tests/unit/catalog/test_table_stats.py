@@ -97,13 +97,13 @@ def test_orphans(shop: hudi_catalog.Table) -> None:
     last = shop.client.timeline().writes[-1].time
     name = f"00000009-1111-1111-1111-111111111111-0_1-9-9_{int(last) - 1}.parquet"
     (Path(shop.client.storage.uri) / "a" / name).write_bytes(b"stray")
-    found = shop.stats(orphans=True).orphans
-    assert found is not None
-    assert (found.files, found.young, found.unclear) == (0, 1, 0)
+    orphans = shop.stats(orphans=True).orphans
+    assert orphans is not None
+    assert (orphans.files, orphans.young, orphans.unclear) == (0, 1, 0)
     impatient = hudi_catalog.open_table(shop.client.storage.uri, options={"hoodie.catalog.repair.minutes": 0})
-    found = impatient.stats(orphans=True).orphans
-    assert found is not None
-    assert (found.files, found.bytes, found.young) == (1, 5, 0)
+    orphans = impatient.stats(orphans=True).orphans
+    assert orphans is not None
+    assert (orphans.files, orphans.bytes, orphans.young) == (1, 5, 0)
 
 
 def test_an_empty_table(tmp_path: Path) -> None:

@@ -78,10 +78,10 @@ def test_repair(shop: str) -> None:
 
 def test_stats(shop: str) -> None:
     size = sum(path.stat().st_size for path in Path(shop).glob("*.parquet"))
-    found = json.loads(run("stats", shop, "--json", "--orphans", "--small", "1"))
-    assert (found["files"]["files"], found["files"]["older_files"], found["files"]["small"]) == (1, 3, 0)
-    assert found["files"]["bytes"] + found["files"]["older_bytes"] == size
-    assert found["orphans"] == {"files": 0, "bytes": 0, "young": 0, "unclear": 0}
+    statistics = json.loads(run("stats", shop, "--json", "--orphans", "--small", "1"))
+    assert (statistics["files"]["files"], statistics["files"]["older_files"], statistics["files"]["small"]) == (1, 3, 0)
+    assert statistics["files"]["bytes"] + statistics["files"]["older_bytes"] == size
+    assert statistics["orphans"] == {"files": 0, "bytes": 0, "young": 0, "unclear": 0}
     assert json.loads(run("stats", shop, "--json"))["orphans"] is None
     text = run("stats", shop, "--orphans")
     assert "older files" in text
