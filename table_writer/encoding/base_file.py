@@ -12,13 +12,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from table_format.base_file.bloom import BloomFilter, FittingBloom, dynamic_bloom, filter_size, simple_bloom
-from table_format.base_file.footer import AVRO_SCHEMA, BLOOM, BLOOM_TYPE, MAX_KEY, MIN_KEY, MODEL_NAME, parquet
+from table_format.base_file.bloom import (
+    BloomFilter,
+    FittingBloom,
+    dynamic_bloom,
+    filter_size,
+    fitting_size,
+    simple_bloom,
+)
+from table_format.base_file.footer import (
+    AVRO_SCHEMA,
+    BLOOM,
+    BLOOM_TYPE,
+    MAX_KEY,
+    MIN_KEY,
+    MODEL_NAME,
+    BaseFileFooter,
+    parquet,
+)
 from table_format.base_file.reader import as_schema
 from table_format.codecs.arrow_numpy import DISORDERED_BYTE, from_numpy, has_bytes_from
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.config.option_values import flag, fraction, whole_number
-from table_format.errors import OptionError
+from table_format.errors import CorruptFileError, OptionError
 from table_format.meta_columns import COMMIT_SEQNO, RECORD_KEY
 from table_format.storage import Storage, stream_errors
 
@@ -211,6 +227,7 @@ def write_base_file(
     options: Mapping[str, str] | None = None,
     *,
     footer_texts: Mapping[str, str] | None = None,
+    key_texts: Mapping[str, str] | None = None,
 ) -> BaseFileResult:
     """Write a base file.
 
@@ -225,9 +242,12 @@ def write_base_file(
         avro_schema_json: the Avro schema with meta fields, to which columns are cast.
         options: write options, see `BaseFileOptions`.
         footer_texts: further footer keys, such as the Spark version, by which Spark's readers choose the calendar.
+        key_texts: those about the record keys where they are known, see `same_key_texts`.
     """
     parts = iter((with_small_indices(table),))
-    return write_base_file_parts(storage, path, parts, avro_schema_json, options, footer_texts=footer_texts)
+    return write_base_file_parts(
+        storage, path, parts, avro_schema_json, options, footer_texts=footer_texts, key_texts=key_texts
+    )
 
 
 def write_base_file_parts(
@@ -238,6 +258,7 @@ def write_base_file_parts(
     options: Mapping[str, str] | None = None,
     *,
     footer_texts: Mapping[str, str] | None = None,
+    key_texts: Mapping[str, str] | None = None,
 ) -> BaseFileResult:
     """Write a base file from several tables, one in memory at a time; see `write_base_file`.
 
@@ -248,6 +269,7 @@ def write_base_file_parts(
         avro_schema_json: the Avro schema with meta fields, to which columns are cast.
         options: write options, see `BaseFileOptions`.
         footer_texts: further keys for the footer.
+        key_texts: see `write_base_file`.
     """
     settings = BaseFileOptions.of(options or {})
     schema = avro_to_arrow(avro_schema_json)
@@ -267,15 +289,40 @@ def write_base_file_parts(
                         )
                     )
                 rows += len(part)
-                if RECORD_KEY in part.column_names:
+                if key_texts is None and RECORD_KEY in part.column_names:
                     keys.add(part.column(RECORD_KEY))
                 if len(part):
                     writer.write_table(part, row_group_size=settings.rows_per_group(part))
                 del part  # before the next one is made
-            texts = {**(footer_texts or {}), AVRO_SCHEMA: avro_schema_json, MODEL_NAME: "avro", **keys.texts()}
-            writer.add_key_value_metadata(texts)
+            known = {**(footer_texts or {}), AVRO_SCHEMA: avro_schema_json, MODEL_NAME: "avro"}
+            writer.add_key_value_metadata({**known, **(key_texts or keys.texts())})
         size = stream.tell()
     return BaseFileResult(size, rows, collected[0])
+
+
+def same_key_texts(footer: BaseFileFooter, options: Mapping[str, str]) -> dict[str, str] | None:
+    """The footer texts about the record keys of a file, for another file with the same keys.
+
+    Args:
+        footer: of the file.
+        options: write options, see `BaseFileOptions`.
+
+    Returns:
+        None if a new file may have other texts, and they have to be made from the keys.
+    """
+    settings = BaseFileOptions.of(options)
+    texts = {key: footer.key_values[key] for key in (MIN_KEY, MAX_KEY) if key in footer.key_values}
+    if len(texts) < 2 or not settings.bloom_enabled or settings.bloom_entries is not None:
+        return None
+    try:
+        bloom = footer.bloom
+    except CorruptFileError:
+        return None
+    rows = footer.metadata.num_rows
+    fitting = fitting_size(rows, settings.bloom_false_positives, settings.bloom_most_bits)
+    if bloom is None or bloom.records_per_vector or (bloom.bits, bloom.hashes) != fitting:
+        return None
+    return {**texts, BLOOM: bloom.to_text()}
 
 
 def key_range(keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> tuple[str, str] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +12,12 @@ from table_format.base_file.footer import BaseFileFooter, footer
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.meta_columns import FILE_NAME, META_FIELDS, PARTITION_PATH, RECORD_KEY
 from table_format.table.schema_history import read_columns
-from table_writer.encoding.base_file import BaseFileResult, write_base_file, write_base_file_parts
+from table_writer.encoding.base_file import BaseFileResult, same_key_texts, write_base_file, write_base_file_parts
 from table_writer.execution.task_memory import again_from, release_free_memory
 from table_writer.files.file_change import EncodedWork, FileChange, WrittenFile
 from table_writer.metadata.column_statistics import GrowingBounds, collect_statistics, statistics_of, value_type
 from table_writer.plan.plan import FilePlan
-from table_writer.rows.merge import merged_rows, merged_values, with_constants
+from table_writer.rows.merge import RowChanges, merged_rows, merged_values, with_constants
 
 ChangedKeys = Callable[[Any, Any], None]
 """Takes record keys that are new in a file, and record keys that it no longer holds."""
@@ -149,10 +149,27 @@ def rewrite_whole(change: FileChange) -> WrittenFile | None:
     changes = change.row_changes(old, old_keys)
     if not changes.changed:
         return None
+    return rewrite_rows(change, old, old_keys, changes, footer(change.plan.storage, change.path))
+
+
+def rewrite_rows(
+    change: FileChange, old: pa.Table, old_keys: Any, changes: RowChanges, old_footer: BaseFileFooter
+) -> WrittenFile:
+    """Merge the rows into those of a file, and encode all.
+
+    Args:
+        change: of the file.
+        old: all its rows, see `current_rows`.
+        old_keys: their record keys, in one array.
+        changes: of these rows.
+        old_footer: of the file.
+    """
     merged = merged_rows(old_keys, change.incoming.keys, changes)
     added = old.slice(0, 0) if change.plan.delete else change.added
     values = merged_values(old, added, merged.rows, merged.places, change.incoming.kept_columns)
-    result, statistics = _store(change, with_constants(values, change.partition, change.name))
+    same_keys = not merged.inserted and not merged.deleted
+    texts = same_key_texts(old_footer, change.plan.file_options) if same_keys else None
+    result, statistics = _store(change, with_constants(values, change.partition, change.name), texts)
     work = encoded_whole(result)
     return change.merged(
         old_keys, changes, size=result.size, row_count=result.row_count, work=work, statistics=statistics
@@ -178,11 +195,19 @@ def encoded_whole(result: BaseFileResult) -> EncodedWork:
     return EncodedWork(bytes_encoded=sum(sizes), chunks_encoded=len(sizes), groups_touched=len(groups))
 
 
-def _store(change: FileChange, table: pa.Table) -> tuple[BaseFileResult, pa.Table | None]:
+def _store(
+    change: FileChange, table: pa.Table, key_texts: Mapping[str, str] | None = None
+) -> tuple[BaseFileResult, pa.Table | None]:
     plan = change.plan
     change.announce()
     result = write_base_file(
-        plan.storage, change.target, table, plan.footer_schema, plan.file_options, footer_texts=plan.footer_texts
+        plan.storage,
+        change.target,
+        table,
+        plan.footer_schema,
+        plan.file_options,
+        footer_texts=plan.footer_texts,
+        key_texts=key_texts,
     )
     if plan.indexed is None:
         return result, None

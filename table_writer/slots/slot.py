@@ -305,12 +305,13 @@ class GroupWriter:
             return self._with_keys(write_first(self._change(incoming.without_deletes())))
         change = self._change(incoming)
         size = 0 if self._memory is None else incoming.nbytes + rows_size(self._plan, self._current.path)
-        if self._holds(size // _BY_SURGERY):
+        whole = self._holds(size)
+        if whole or self._holds(size // _BY_SURGERY):
             try:
-                return self._with_keys(merge_by_surgery(change))
+                return self._with_keys(merge_by_surgery(change, or_whole=whole))
             except CannotSplice:
                 pass
-        if self._holds(size):
+        if whole:
             return self._with_keys(rewrite_whole(change))
         return self.write_parts(iter((incoming,)))
 

@@ -17,7 +17,7 @@ from table_format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META
 from table_writer.files.file_change import FileChange
 from table_writer.rows.merge import RowChanges, merged_rows, merged_values, with_constants
 from table_writer.surgery.cost import EditSize
-from table_writer.surgery.opened import OpenedFile
+from table_writer.surgery.opened import OpenedFile, StoredRows
 from table_writer.surgery.policy import CannotSplice, SurgeryPolicy
 from table_writer.surgery.splice import Dropped, GroupEdit, NewColumns
 
@@ -105,7 +105,11 @@ class Touched:
 
 
 class GroupEdits:
-    """Computes the edits of one file."""
+    """Computes the edits of one file.
+
+    Attributes:
+        sample: the first row group that was compared and its rows, while an edit may be refused by what it shows.
+    """
 
     def __init__(self, change: FileChange, opened: OpenedFile, policy: SurgeryPolicy) -> None:
         self._change = change
@@ -113,6 +117,7 @@ class GroupEdits:
         self._policy = policy
         self._kept = change.incoming.kept_columns
         self._user = [name for name in opened.schema.names if name not in META_COLUMNS and name not in self._kept]
+        self.sample: tuple[int, StoredRows] | None = None
         self._rows = [name for name in opened.schema.names if name not in (PARTITION_PATH, FILE_NAME)]
 
     def make(
@@ -135,10 +140,10 @@ class GroupEdits:
         sampled = False
         for group in touched:
             if not group.is_whole:
-                edits[group.number] = columns = self._updated(group)
+                edits[group.number] = columns = self._updated(group, keep=not sampled)
                 if not sampled:
                     self._refuse(touched, len(appended), columns.table.column_names, decoded=1)
-                    sampled = True
+                    sampled, self.sample = True, None
                 continue
             rows = self._rebuilt(group)
             if group.folded or len(rows) == 0:
@@ -148,10 +153,11 @@ class GroupEdits:
                 edits[group.number] = NewColumns(self._with_constants(rows))
         return edits, self._at_end(at_end, appended, full)
 
-    def _updated(self, group: Touched) -> NewColumns:
+    def _updated(self, group: Touched, *, keep: bool) -> NewColumns:
         """The columns in which updated rows differ, and the meta columns of commit time and sequence number."""
         new = self._change.added
         stored = self._opened.read_stored([group.number], [*_STAMPS, *self._user])
+        self.sample = (group.number, stored) if keep else None
         replaced = stored.table(self._user, from_numpy(group.replaced))
         changed = changed_columns(replaced, new.take(from_numpy(group.by)), self._user)
         old = stored.table([*_STAMPS, *changed])

@@ -21,6 +21,7 @@ from table_format.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY
 from table_format.storage import Storage
 from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.files.file_change import EncodedWork, FileChange, WrittenFile
+from table_writer.files.rewrite import rewrite_rows
 from table_writer.metadata.column_statistics import GrowingBounds, exact_statistics, statistics_of
 from table_writer.rows.merge import RowChanges, positions_after
 from table_writer.surgery.group_edits import GroupEdits, Touched
@@ -183,8 +184,12 @@ def _folded(
 _SAMPLE = 8192
 
 
-def merge_by_surgery(change: FileChange) -> WrittenFile | None:
+def merge_by_surgery(change: FileChange, *, or_whole: bool = False) -> WrittenFile | None:
     """Merge rows into a file without decoding more of it than they touch.
+
+    Args:
+        change: of the file.
+        or_whole: rewrite the file where an edit would not pay; what was read of it to decide so is not read again.
 
     Returns:
         None when nothing changes.
@@ -201,7 +206,7 @@ def merge_by_surgery(change: FileChange) -> WrittenFile | None:
         raise CannotSplice("the table's columns have changed since the file was written")
     schema = avro_to_arrow(plan.footer_schema)
     with open_file(plan.storage, change.path, schema, lambda size: _refuse(policy.too_small(size))) as opened:
-        return _Merge(change, policy, opened).run()
+        return _Merge(change, policy, opened).run(or_whole=or_whole)
 
 
 def _refuse(reason: str | None) -> None:
@@ -216,7 +221,7 @@ class _Merge:
         self.opened = opened
         self.settings = BaseFileOptions.of(change.plan.file_options)
 
-    def run(self) -> WrittenFile | None:
+    def run(self, *, or_whole: bool) -> WrittenFile | None:
         """Locate the keys, compare rows, edit the file; None when nothing changes."""
         opened = self.opened
         keys = self.change.incoming.keys
@@ -226,16 +231,26 @@ class _Merge:
         changes = self.change.row_changes(old, old_keys)
         if not changes.changed:
             return None
-        touched, appended = self._touched(candidates, changes)
         edits = GroupEdits(self.change, self.opened, self.policy)
+        try:
+            edit = self._edit(edits, candidates, changes)
+        except CannotSplice:
+            all_keys = len(candidates) == opened.footer.metadata.num_row_groups
+            if not or_whole or edits.sample is None or not all_keys:
+                raise
+            rows = opened.whole(old, *edits.sample)
+            return rewrite_rows(self.change, rows, old_keys, changes, opened.footer)
+        return self._spliced(edit, old_keys, changes)
+
+    def _edit(self, edits: GroupEdits, candidates: list[int], changes: RowChanges) -> FileEdit:
+        touched, appended = self._touched(candidates, changes)
         groups, rows_at_end = edits.make(touched, appended, self._full_rows())
-        edit = FileEdit(
+        return FileEdit(
             groups=groups,
             appended=rows_at_end,
             constants={FILE_NAME: self.change.name},
             texts=self._texts(),
         )
-        return self._spliced(edit, old_keys, changes)
 
     def _touched(self, candidates: list[int], changes: RowChanges) -> tuple[list[Touched], Rows]:
         """The row groups to edit, and the new rows to append."""

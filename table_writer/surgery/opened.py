@@ -15,6 +15,7 @@ import pyarrow as pa
 from table_format.base_file.footer import BaseFileFooter, footer_of, named_corruption, parquet
 from table_format.base_file.reader import as_schema
 from table_format.codecs.arrow_numpy import nulls
+from table_format.meta_columns import FILE_NAME, PARTITION_PATH
 from table_format.schema.evolution import storage_type
 from table_format.storage import Storage
 from table_format.threads import compute_threads
@@ -105,6 +106,26 @@ class OpenedFile:
         """As `read`, with columns that are converted when they are asked for, or some of their rows."""
         file, decimals = self._quick
         return self._read(file, groups, list(names), decimals)
+
+    def whole(self, known: pa.Table, number: int, stored: StoredRows) -> pa.Table:
+        """All rows, without the meta columns of partition and file name; each column in one chunk.
+
+        Args:
+            known: columns of all rows, which are not read again.
+            number: of a row group.
+            stored: what was read of it, which is not read again either.
+        """
+        names = [name for name in self.schema.names if name not in (PARTITION_PATH, FILE_NAME)]
+        left = [name for name in names if name not in known.column_names]
+        absent = [name for name in left if name not in stored.rows.column_names]
+        group = stored.table([name for name in left if name not in absent])
+        for name, column in zip(absent, self.read([number], absent).columns if absent else (), strict=True):
+            group = group.append_column(self.schema.field(name), column)
+        others = (range(number), range(number + 1, self.footer.metadata.num_row_groups))
+        before, after = ([self.read(groups, left)] if groups else [] for groups in others)
+        rows = pa.concat_tables([*before, group.select(left), *after]).unify_dictionaries().combine_chunks()
+        columns = {**dict(zip(left, rows.columns, strict=True)), **{name: known[name] for name in known.column_names}}
+        return pa.table([columns[name] for name in names], names=names)
 
     def _read(self, file: Any, groups: Sequence[int], names: list[str], decimals: frozenset[str]) -> StoredRows:
         rows = file.read_row_groups(list(groups), columns=names, use_threads=compute_threads() > 1)

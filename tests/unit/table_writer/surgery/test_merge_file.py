@@ -1,6 +1,7 @@
 """Upserts and deletes by surgery: what is touched, what is counted, and when a file is rewritten instead."""
 
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +13,13 @@ from table_format.codecs.arrow_numpy import from_numpy
 from table_format.errors import SchemaError
 from table_format.meta_columns import META_FIELDS, RECORD_KEY
 from table_format.metadata_table.record_index_layout import IndexLayout
+from table_writer.encoding import base_file
 from table_writer.metadata.index_deltas import read_deltas
 from table_writer.plan.plan import GONE_COLUMN
 from table_writer.surgery.locate import KeyRange, candidate_groups, key_ranges
-from table_writer.surgery.opened import open_file
+from table_writer.surgery.opened import OpenedFile, open_file
 from table_writer.surgery.policy import loose_share
-from tests.support.surgery_files import ALWAYS, NEVER, Slot, rows_per_group
+from tests.support.surgery_files import ALWAYS, NEVER, Slot, differences, rows_per_group
 
 FIELDS = [("id", pa.string()), ("v", pa.int64()), ("w", pa.float64()), ("s", pa.string())]
 SCHEMA = pa.schema(FIELDS)
@@ -127,6 +129,33 @@ def test_too_much_is_written_anew(slot):
     assert most.work.spliced == 0
     assert most.work.groups_touched == 10
     assert most.work.bytes_copied == 0
+
+
+def test_a_file_that_does_not_pay_is_rewritten_from_what_was_compared(slot, tmp_path):
+    whole = slot.copy(tmp_path / "whole")
+    every = np.arange(0, 2 * ROWS, 20)
+    rows = rows_of(every, v=from_numpy(every), w=from_numpy(every / 3), s=pa.array(["new"] * len(every)))
+    refused = {**AUTO, "hoodie.catalog.write.surgery.max.touched.percent": "50"}
+    with mock.patch.object(OpenedFile, "whole", autospec=True, side_effect=OpenedFile.whole) as rest:
+        made = slot.write(rows, refused)
+    (_, known, group, sample), _ = rest.call_args
+    assert (known.column_names, group, len(sample.rows)) == ([RECORD_KEY], 0, GROUP)
+    assert made.work.spliced == 0
+    assert differences((slot, made), (whole, whole.write(rows, NEVER))) == []
+    assert footer(slot.storage, slot.path).key_values == footer(whole.storage, whole.path).key_values
+
+
+def test_the_bloom_filter_of_the_same_keys_is_copied(slot):
+    add = base_file.FittingBloom.add
+    with mock.patch.object(base_file.FittingBloom, "add", autospec=True, side_effect=add) as hashed:
+        slot.write(rows_of([10], v=pa.array([1])), NEVER)
+        assert not hashed.called
+        slot.write(rows_of([11]), NEVER)
+        assert hashed.called
+    before = footer(slot.storage, slot.path).bloom
+    for other in ({"hoodie.index.bloom.fpp": "0.5"}, {"hoodie.index.bloom.num_entries": "9"}):
+        slot.write(rows_of([10]), {**NEVER, **other})
+        assert footer(slot.storage, slot.path).bloom.bits != before.bits
 
 
 def test_nothing_is_written_where_nothing_changes(slot):
