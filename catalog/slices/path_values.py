@@ -206,7 +206,9 @@ def _exact(config: TableConfig, columns: list[_Column], partitions: Any) -> Path
     parsed = to_numpy(table.column(len(fields)).combine_chunks())
     again = _paths_of(config, fields, arrays)
     known = parsed & to_numpy(pc.fill_null(pc.equal(again, paths), False))
-    known &= to_numpy(pc.count_substring(paths, "/")) == len(fields) - 1
+    # of texts only, and names of fields, can a part hold a slash
+    if any("/" in field for field in fields) or any(pa.types.is_string(kind) for kind in read_as):
+        known &= to_numpy(pc.count_substring(paths, "/")) == len(fields) - 1
     if with_dashes:  # a path that still has dashes was not written by this setting
         known &= ~to_numpy(pc.match_substring(partitions, "-"))
     statistics = {
@@ -214,8 +216,10 @@ def _exact(config: TableConfig, columns: list[_Column], partitions: Any) -> Path
         for column, array in zip(columns, arrays, strict=True)
         if _has_one_text(column.kind)
     }
-    slashes = parsed & ~known & to_numpy(pc.match_substring(paths, "/"))
-    if len(columns) == 1 and pa.types.is_string(columns[0].kind) and not config.url_encode and slashes.any():
+    unknown = parsed & ~known
+    one_text = len(columns) == 1 and pa.types.is_string(columns[0].kind) and not config.url_encode
+    slashes = unknown & to_numpy(pc.match_substring(paths, "/")) if one_text and unknown.any() else unknown
+    if one_text and slashes.any():
         statistics = {columns[0].name: _with_slashes(statistics[columns[0].name], arrays[0], slashes)}
     elif not known.any() and len(known):
         return CannotPrune("no partition path has the form that its columns' values give")
@@ -252,7 +256,7 @@ def _paths_of(config: TableConfig, fields: Sequence[str], columns: list[Any]) ->
             texts = escape_path_names(texts)
         texts = pc.if_else(pc.equal(pc.fill_null(texts, ""), ""), DEFAULT_PARTITION, texts)
         segments.append(pc.binary_join_element_wise(f"{name}=", texts, "") if config.hive_style else texts)
-    return pc.binary_join_element_wise(*segments, "/")
+    return segments[0] if len(segments) == 1 else pc.binary_join_element_wise(*segments, "/")
 
 
 def _statistics(column: Any, known: _Mask, *, in_file: bool) -> ColumnStatistics:
