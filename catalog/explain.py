@@ -9,11 +9,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from catalog.amounts import bytes_text, share_text
 from catalog.planner import Plan
 from catalog.splits.file_splits import FileSplit
 
 _SHOWN_SPLITS = 20
-_UNIT = 1024
 
 
 def explain(plan: Plan, *, splits: int = _SHOWN_SPLITS) -> Iterator[RenderableType]:
@@ -123,32 +123,3 @@ def _file(split: FileSplit) -> str:
         return split.file_name
     first, last = split.row_groups[0], split.row_groups[-1]
     return f"{split.file_name}, row group{f's {first} to {last}' if last > first else f' {first}'}"
-
-
-def bytes_text(count: int) -> str:
-    """A number of bytes.
-
-    >>> bytes_text(0), bytes_text(1023), bytes_text(1536), bytes_text(5 * 1024**3)
-    ('0 B', '1023 B', '1.5 KiB', '5.0 GiB')
-    """
-    if count < _UNIT:
-        return f"{count} B"
-    value = float(count)
-    units = ["KiB", "MiB", "GiB", "TiB", "PiB"]
-    while True:
-        value /= _UNIT
-        unit = units.pop(0)
-        if value < _UNIT or not units:
-            return f"{value:,.1f} {unit}"
-
-
-def share_text(part: int, whole: int) -> str:
-    """A share in percent; small ones are not rounded to nothing.
-
-    >>> share_text(1, 3), share_text(1, 100_000), share_text(0, 5), share_text(0, 0)
-    ('33 %', '0.001 %', '0 %', '100 %')
-    """
-    if whole == 0:
-        return "100 %"
-    percent = 100 * part / whole
-    return f"{percent:.0f} %" if percent >= 1 or part == 0 else f"{percent:.1g} %"

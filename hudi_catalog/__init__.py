@@ -6,7 +6,7 @@ bound to a Spark session, `connect` replaces Trino's. Names are imported on firs
 
 from typing import TYPE_CHECKING
 
-from hudi_catalog.lazy import lazy_names
+import hudi_catalog.packages  # noqa: F401  # first of all
 from table_format.errors import (
     AfterCommitError,
     ArgumentError,
@@ -30,6 +30,7 @@ from table_format.errors import (
     TransactionError,
     UnsupportedTableError,
 )
+from table_format.lazy import lazy_names
 
 if TYPE_CHECKING:
     from catalog.planner import Plan

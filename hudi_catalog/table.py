@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -17,7 +16,7 @@ from catalog.metadata_tables import files_table, partitions_table
 from catalog.scan import Scan
 from catalog.table import KEYS as TABLE_KEYS
 from catalog.table import TableOptions
-from catalog.table_stats import SMALL_FILE, OrphanStats, TableStats, table_stats
+from catalog.table_stats import SMALL_FILE, TableStats, table_stats
 from pushdown.expression import HudiExpression
 from table_format.errors import ArgumentError, SchemaError
 from table_format.storage import Storage
@@ -136,7 +135,12 @@ class Table(catalog.table.Table, TableWrites[Any]):
         """
         client = TableClient(self.client.storage, self.client.config)
         client.reload()
-        return self._with_orphans(client, small_limit) if orphans else table_stats(client, small_limit=small_limit)
+        statistics = table_stats(client, small_limit=small_limit)
+        if not orphans:
+            return statistics
+        from table_writer.repair import with_orphans
+
+        return with_orphans(client, statistics, self._write_options.texts)
 
     def files(self, *, as_of: str | None = None) -> pa.Table:
         """The table's file groups: partition, file id, instant, path, number of log files, and bytes.
@@ -153,14 +157,6 @@ class Table(catalog.table.Table, TableWrites[Any]):
             as_of: as for `files`.
         """
         return partitions_table(self.snapshot(as_of))
-
-    def _with_orphans(self, client: TableClient, small_limit: int) -> TableStats:
-        from table_writer.repair import foreseen_orphans
-
-        search = foreseen_orphans(client, self._write_options.texts)
-        size = sum(file.size for file in search.orphans)
-        counts = OrphanStats(len(search.orphans), size, search.young, search.unclear)
-        return replace(table_stats(client, small_limit=small_limit), orphans=counts)
 
     def run_service(self, service: Callable[[TableClient, WriteOptions, Executor], T], options: Options | None) -> T:
         """Run a service on the table's current state; see `TableWrites`."""

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 import spark_writer.installed  # noqa: F401  # first of all
-from hudi_catalog.lazy import lazy_names
 from spark_writer.write_hudi import write_hudi
 from table_format.errors import OptionWarning
+from table_format.lazy import lazy_names
 from table_writer.plan.option import Option
 from table_writer.plan.option_registry import REGISTRY
 from table_writer.summary import WriteSummary

@@ -12,6 +12,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.table_stats import OrphanStats, TableStats
 from table_format.config.table_config import require_writable
 from table_format.errors import TransactionError
 from table_format.instant import Action
@@ -158,15 +159,19 @@ def _foresee(client: TableClient, options: ProtocolOptions) -> RepairReport:
     return _report(rest, search)
 
 
-def foreseen_orphans(client: TableClient, options: Mapping[str, str] | None = None) -> Search:
-    """The data files that no instant knows, those of dead writers' pending writes not among them.
+def with_orphans(client: TableClient, statistics: TableStats, options: Mapping[str, str] | None = None) -> TableStats:
+    """Add the data files that no instant knows to a table's statistics; those of dead writers' writes do not count.
 
     Args:
         client: the table, which may be one that is only read.
+        statistics: of the table.
         options: as for `repair`.
     """
     files = list_files(client.storage)
-    return _search(client, ProtocolOptions.parse(options or {}), files, client.timeline())
+    search = _search(client, ProtocolOptions.parse(options or {}), files, client.timeline())
+    size = sum(file.size for file in search.orphans)
+    counts = OrphanStats(len(search.orphans), size, search.young, search.unclear)
+    return replace(statistics, orphans=counts)
 
 
 def _search(client: TableClient, options: ProtocolOptions, files: pa.Table, timeline: Timeline) -> Search:

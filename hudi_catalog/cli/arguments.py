@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console, RenderableType
-
 from hudi_catalog.option_groups import key_value, read_option_file
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -52,4 +53,6 @@ def print_lines(lines: Iterable[RenderableType]) -> None:
 
 def stdout_console() -> Console:
     """Standard output; lines are wrapped only on a terminal."""
+    from rich.console import Console  # most of the time that --version would take
+
     return Console(width=None if sys.stdout.isatty() else 1000, markup=False, highlight=False)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from catalog.explain import bytes_text, share_text
+from catalog.amounts import bytes_text, share_text
 from catalog.planner import Plan
 from catalog.snapshots.footers import read_footer_statistics
 from catalog.statistics.indexed_column import IndexedColumn

@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from catalog.explain import bytes_text
+from catalog.amounts import bytes_text
 from hudi_catalog.cli.arguments import (
     HELP,
     Config,

@@ -2,26 +2,89 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version as installed_version
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-import pyarrow as pa
 import typer
+from typer.core import TyperGroup
 
-from hudi_catalog.cli import read_commands, service_commands, write_commands
 from hudi_catalog.cli.arguments import HELP
-from hudi_catalog.cli.index_commands import index_app
-from hudi_catalog.cli.serve_commands import gateway, metastore, serve_app
-from hudi_catalog.cli.stats_commands import files, partitions, stats
-from hudi_catalog.hive.handler import hive_jar
-from hudi_catalog.metastore.commands import sync
 from table_format.errors import HudiError
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, context_settings=HELP)
+_COMMANDS: Final = {
+    "tables": "hudi_catalog.cli.read_commands",
+    "show": "hudi_catalog.cli.read_commands",
+    "history": "hudi_catalog.cli.read_commands",
+    "stats": "hudi_catalog.cli.stats_commands",
+    "files": "hudi_catalog.cli.stats_commands",
+    "partitions": "hudi_catalog.cli.stats_commands",
+    "plan": "hudi_catalog.cli.read_commands",
+    "explain": "hudi_catalog.cli.read_commands",
+    "read": "hudi_catalog.cli.read_commands",
+    "create": "hudi_catalog.cli.write_commands",
+    "write": "hudi_catalog.cli.write_commands",
+    "delete": "hudi_catalog.cli.write_commands",
+    "clean": "hudi_catalog.cli.service_commands",
+    "repair": "hudi_catalog.cli.service_commands",
+    "archive": "hudi_catalog.cli.service_commands",
+    "restore": "hudi_catalog.cli.service_commands",
+    "rollback": "hudi_catalog.cli.service_commands",
+    "sync": "hudi_catalog.metastore.commands",
+    "gateway": "hudi_catalog.cli.serve_commands",
+    "metastore": "hudi_catalog.cli.serve_commands",
+    "hive-jar": "hudi_catalog.hive.handler",
+    "serve": "hudi_catalog.cli.serve_commands:serve_app",
+    "index": "hudi_catalog.cli.index_commands:index_app",
+    "savepoint": "hudi_catalog.cli.service_commands:savepoint_app",
+}
+"""Modules of the commands, in the order of the help; the function has the command's name, unless another follows."""
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name; a command's module is imported when it is looked up."""
+
+    def __init__(self) -> None:
+        self._imported: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._imported:
+            module, _, attribute = _COMMANDS[name].partition(":")
+            target = getattr(importlib.import_module(module), attribute or name.replace("-", "_"))
+            alone = typer.Typer(add_completion=False)
+            alone.callback()(common_options)  # so that it is a group, of this one command
+            if isinstance(target, typer.Typer):
+                alone.add_typer(target, name=name)
+            else:
+                alone.command(name, context_settings=HELP)(target)
+            self._imported[name] = vars(typer.main.get_command(alone))["commands"][name]
+        return self._imported[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
+class _LazyGroup(TyperGroup):
+    """A group whose commands are imported one by one, so that each starts without the libraries of the others."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.commands: Any = _Commands()
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # as in the class above
+        return list(_COMMANDS)
+
+
+app = typer.Typer(
+    cls=_LazyGroup, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False, context_settings=HELP
+)
 
 
 def _print_version(wanted: bool) -> None:
@@ -38,36 +101,6 @@ def common_options(
     ] = False,
 ) -> None:
     """Apache Hudi tables: make, write, plan and read them, and serve them to engines."""
-
-
-_COMMANDS: Final[tuple[Callable[..., None], ...]] = (
-    read_commands.tables,
-    read_commands.show,
-    read_commands.history,
-    stats,
-    files,
-    partitions,
-    read_commands.plan,
-    read_commands.explain,
-    read_commands.read,
-    write_commands.create,
-    write_commands.write,
-    write_commands.delete,
-    service_commands.clean,
-    service_commands.repair,
-    service_commands.archive,
-    service_commands.restore,
-    service_commands.rollback,
-    sync,
-    gateway,
-    metastore,
-    hive_jar,
-)
-for command in _COMMANDS:
-    app.command()(command)
-app.add_typer(serve_app, name="serve")
-app.add_typer(index_app, name="index")
-app.add_typer(service_commands.savepoint_app, name="savepoint")
 
 
 class _NoPandas:
@@ -92,9 +125,16 @@ def main() -> None:
         # The reader of a pipe, such as head, has seen enough; Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except (HudiError, pa.ArrowException, OSError) as error:
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:
+        if not isinstance(error, (HudiError, OSError)) and not _is_of_arrow(error):
+            raise
         message = " ".join(str(error).split())
         sys.stderr.write(f"hudi-catalog: {message}\n")
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
+
+
+def _is_of_arrow(error: Exception) -> bool:
+    arrow = sys.modules.get("pyarrow")
+    return arrow is not None and isinstance(error, arrow.ArrowException)

@@ -11,8 +11,8 @@ from rich.console import RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from catalog.amounts import bytes_text
 from catalog.catalog import TableEntry
-from catalog.explain import bytes_text
 from catalog.history import HistoryEntry
 from catalog.rows.json_rows import json_values
 from catalog.snapshots.snapshot import Snapshot

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from catalog.explain import bytes_text
+from catalog.amounts import bytes_text
 from hudi_catalog.cli.arguments import (
     HELP,
     Config,

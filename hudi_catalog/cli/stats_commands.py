@@ -9,10 +9,10 @@ import pyarrow as pa
 import typer
 from rich.table import Table
 
-from catalog.explain import bytes_text
-from catalog.table_stats import SMALL_FILE, FileStats, TableStats, TimelineStats
+from catalog.amounts import bytes_text
+from catalog.table_stats import SMALL_FILE, FileStats, TableStats, TimelineStats, table_stats
 from hudi_catalog.cli.arguments import Json, TablePath, counted, print_json, print_lines
-from hudi_catalog.table import open_table
+from table_format.table.client import TableClient
 
 Orphans = Annotated[bool, typer.Option("--orphans", help="List the storage, too, for files that no instant knows.")]
 Small = Annotated[int, typer.Option(min=0, help="Bytes below which a file group counts as small.")]
@@ -20,7 +20,12 @@ Small = Annotated[int, typer.Option(min=0, help="Bytes below which a file group 
 
 def stats(path: TablePath, *, small: Small = SMALL_FILE, orphans: Orphans = False, as_json: Json = False) -> None:
     """Describe a table's files, timelines and services, from its metadata."""
-    statistics = open_table(path).stats(small_limit=small, orphans=orphans)
+    client = TableClient.open(path)  # a `Table` would import all that plans and writes
+    statistics = table_stats(client, small_limit=small)
+    if orphans:
+        from table_writer.repair import with_orphans
+
+        statistics = with_orphans(client, statistics)
     if as_json:
         print_json(statistics.to_json())
     else:
@@ -32,11 +37,15 @@ AsOf = Annotated[str | None, typer.Option(help="An instant or a time; now if not
 
 def files(path: TablePath, *, as_of: AsOf = None, as_json: Json = False) -> None:
     """List the file groups of a table."""
+    from hudi_catalog.table import open_table
+
     _print_rows(open_table(path).files(as_of=as_of), as_json=as_json)
 
 
 def partitions(path: TablePath, *, as_of: AsOf = None, as_json: Json = False) -> None:
     """List the partitions of a table."""
+    from hudi_catalog.table import open_table
+
     _print_rows(open_table(path).partitions(as_of=as_of), as_json=as_json)
 
 

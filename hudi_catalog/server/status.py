@@ -13,8 +13,8 @@ from typing import Any
 
 from aiohttp import web
 
+from catalog.amounts import bytes_text, share_text
 from catalog.concurrency.late_tables import LateTables
-from catalog.explain import bytes_text, share_text
 from hudi_catalog.server.endpoints import StatusGuard
 from hudi_catalog.server.http_listener import HttpListener
 from hudi_catalog.server.metrics import CONTENT_TYPE, Metrics

@@ -14,7 +14,6 @@ EXCEPTIONS = {
     ("pushdown*", "table_format.errors"),  # the error tree has one root (docs/adr)
     ("catalog.trino", "hudi_catalog.trino"),  # the name under which `connect` was first published
     ("spark_writer", "hudi_catalog.spark_table"),  # `HudiTable`, by its first name
-    ("spark_writer", "hudi_catalog.lazy"),  # how that name is imported when it is used
 }
 # The only modules that may import these at all.
 ENGINE_LIBRARIES = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hudi_catalog
-from hudi_catalog.lazy import check_packages
+from hudi_catalog.packages import check_packages
 
 ROOT = Path(__file__).parents[3]
 

@@ -1,39 +1,14 @@
-"""Lazy imports of `hudi_catalog`'s names, and a check that its packages are not shadowed."""
+"""A check that the packages of this product are not shadowed by others."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from importlib.machinery import PathFinder
-from typing import Any, Final
+from typing import Final
 
 _PACKAGES: Final = ("table_format", "pushdown", "catalog", "table_writer", "spark_writer")
-
-
-def lazy_names(module: str, names: Mapping[str, Sequence[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a module whose names are defined in others.
-
-    Args:
-        module: its name.
-        names: the public names, by the module that defines them.
-    """
-    places = {name: place for place, held in names.items() for name in held}
-
-    def get(name: str) -> Any:
-        if name == "__version__":
-            from importlib.metadata import version
-
-            value: Any = version("hudi-catalog")
-        elif name in places:
-            value = getattr(importlib.import_module(places[name]), name)
-        else:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        setattr(sys.modules[module], name, value)
-        return value
-
-    return get, lambda: sorted(sys.modules[module].__all__)
 
 
 def check_packages(folder: str, names: Iterable[str] = _PACKAGES) -> None:
