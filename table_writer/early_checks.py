@@ -38,6 +38,7 @@ def refuse_options(
     batch: pa.Schema | None,
     schema: pa.Schema,
     partitions: Iterable[str],
+    chooses: bool,
     timeline: Timeline,
 ) -> None:
     """Refuse options that cannot be followed, before files of dead writers are touched.
@@ -49,6 +50,7 @@ def refuse_options(
         batch: columns of the rows; None without any.
         schema: the table's columns after the write.
         partitions: that delete_partition names.
+        chooses: whether they are chosen after the write has begun.
         timeline: the table's.
 
     Raises:
@@ -69,7 +71,7 @@ def refuse_options(
     BaseFileOptions.of(options.texts)
     most_deltacommits(options.texts)
     indexable_columns(schema, {**options.texts, **config.raw})
-    named = [*partitions, *options.names(registry.PARTITIONS_TO_DELETE)]
+    named = chooses or [*partitions, *options.names(registry.PARTITIONS_TO_DELETE)]
     if batch is None and not (operation is Operation.DELETE_PARTITION and named):
         rows = f"{registry.PARTITIONS_TO_DELETE.key} or rows" if operation is Operation.DELETE_PARTITION else "rows"
         raise OptionError(f"{operation.value} needs {rows}")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from table_format.table.client import TableClient
     from table_writer.archive.archive import ArchiveReport
     from table_writer.execution.executor import Executor
+    from table_writer.partition_ttl import ExpiryReport
     from table_writer.record_index.bootstrap import BootstrapReport
     from table_writer.record_index.verify import VerifyReport
     from table_writer.repair import RepairReport
@@ -153,6 +154,29 @@ class TableWrites(ABC, Generic[Rows]):
         from table_writer.archive.archive import archive
 
         return self.run_service(lambda client, merged, _: archive(client, merged.texts, dry_run=dry_run), options)
+
+    def expire_partitions(
+        self, options: Options | None = None, *, days: int | None = None, dry_run: bool = False
+    ) -> ExpiryReport:
+        """Delete the partitions whose time to live is over, in one commit; nothing is committed where there is none.
+
+        Args:
+            options: `hoodie.partition.ttl.strategy.days.retain`, `hoodie.partition.ttl.management.strategy.type` and
+                so on.
+            days: time to live, 1 or more; None for the option's.
+            dry_run: report what would be deleted, and change nothing.
+
+        Raises:
+            ArgumentError: neither `days` nor the option says how long partitions live.
+            OptionError: an invalid option.
+            ConflictError: other writers wrote to these partitions during every attempt.
+        """
+        from table_writer.partition_ttl import expire_partitions, with_days
+
+        def service(client: TableClient, merged: WriteOptions, executor: Executor) -> ExpiryReport:
+            return expire_partitions(client, with_days(merged, days), executor, dry_run=dry_run)
+
+        return self.run_service(service, options)
 
     def savepoint(
         self, instant: str | None = None, *, user: str | None = None, comments: str = "", options: Options | None = None

@@ -6,7 +6,7 @@ import itertools
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -59,6 +59,8 @@ class WriteJob:
         renew: on each attempt, makes `source` from the table after the write has begun; for writes whose rows a
             condition selects from the table itself.
         timeline: of the table before the write, if it is loaded.
+        choose: on each attempt, after the write has begun, names the partitions that delete_partition takes; instead of
+            `partitions`.
     """
 
     executor: Executor
@@ -69,6 +71,7 @@ class WriteJob:
     partitions: Sequence[str] = ()
     renew: Callable[[], RowSource] | None = None
     timeline: Timeline | None = None
+    choose: Callable[[Timeline], Collection[str]] | None = None
     started: float = field(default_factory=time.monotonic)
     _buckets: int | None = None
     _timeline: Timeline = field(init=False, repr=False)
@@ -137,6 +140,7 @@ class WriteJob:
             batch=batch,
             schema=self._schema_after(batch),
             partitions=self.partitions,
+            chooses=self.choose is not None,
             timeline=self._timeline,
         )
         return batch
@@ -215,6 +219,7 @@ class WriteJob:
             transaction=transaction,
             timeline=timeline,
             batch=batch,
+            chosen=None if self.choose is None else frozenset(self.choose(timeline)),
             schema=schema,
             progress=progress,
             layout=IndexLayout.of(self.client, timeline),

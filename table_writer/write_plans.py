@@ -83,6 +83,7 @@ class WritePlans:
         transaction: of the write.
         timeline: the transaction's.
         batch: columns of the rows.
+        chosen: paths of partitions that delete_partition takes; None where names or rows say which.
         schema: the table's columns after the write.
         progress: for people.
         layout: of the record index; None where the table keeps none.
@@ -98,6 +99,7 @@ class WritePlans:
     transaction: WriteTransaction
     timeline: Timeline
     batch: pa.Schema | None
+    chosen: frozenset[str] | None
     schema: pa.Schema
     progress: WriteProgress
     layout: IndexLayout | None
@@ -193,6 +195,8 @@ class WritePlans:
 
     def doomed(self, keys: KeyPlan) -> Cleared:
         """Tells by path which partitions delete_partition deletes."""
+        if self.chosen is not None:
+            return self.chosen.__contains__
         patterns = [*self.partitions, *self.options.names(registry.PARTITIONS_TO_DELETE)]
         if patterns:
             return lambda name: any(_matches(name, pattern) for pattern in patterns)

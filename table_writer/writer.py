@@ -21,6 +21,7 @@ from table_writer.commit.create import create_table
 from table_writer.execution.executor import Executor, RowSource
 from table_writer.execution.local import LocalExecutor
 from table_writer.execution.sources import ArrowData, ArrowRows, stored_schema
+from table_writer.partition_ttl import expire_after_write
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
@@ -194,6 +195,12 @@ class TableWriter(TableWrites[ArrowData]):
         if isinstance(rows, ArrowRows):
             executor = local
         job = WriteJob(executor, self.client, operation, merged, partitions=partitions, renew=renew, timeline=timeline)
+        summary = self._run(job, rows, local)
+        if operation is not Operation.DELETE_PARTITION:
+            expire_after_write(self.client, merged, executor)
+        return summary
+
+    def _run(self, job: WriteJob, rows: ArrowData | None, local: LocalExecutor) -> WriteSummary:
         if rows is None or isinstance(rows, RowSource):
             job.source = rows
             return job.run()

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
 from hudi_catalog.option_groups import key_value, read_option_file
 
 if TYPE_CHECKING:

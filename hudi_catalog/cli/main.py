@@ -32,6 +32,7 @@ _COMMANDS: Final = {
     "clean": "hudi_catalog.cli.service_commands",
     "repair": "hudi_catalog.cli.service_commands",
     "archive": "hudi_catalog.cli.service_commands",
+    "expire": "hudi_catalog.cli.service_commands",
     "restore": "hudi_catalog.cli.service_commands",
     "rollback": "hudi_catalog.cli.service_commands",
     "sync": "hudi_catalog.metastore.commands",

@@ -1,4 +1,4 @@
-"""The commands that run table services: `hudi-catalog clean | repair | archive | savepoint | restore | rollback`."""
+"""The commands that run table services: `hudi-catalog clean | expire | savepoint | …`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from hudi_catalog.table import open_table
 
 if TYPE_CHECKING:
     from table_writer.archive.archive import ArchiveReport
+    from table_writer.partition_ttl import ExpiryReport
     from table_writer.repair import RepairReport
     from table_writer.services.clean import CleanReport
     from table_writer.services.savepoint import Savepoint
@@ -144,6 +145,36 @@ def archive_text(report: ArchiveReport, *, dry_run: bool) -> str:
         f"{verb} {len(report.instants):,} instants{span}, and {report.metadata_instants:,} of the metadata table; "
         f"{report.files:,} files leave the timelines"
     )
+
+
+Days = Annotated[int | None, typer.Option("--days", help="Days that partitions live; the option's by default.")]
+
+
+def expire(
+    path: TablePath,
+    *,
+    days: Days = None,
+    dry_run: DryRun = False,
+    option: WriterOptions = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Delete partitions that nobody has written to for some days."""
+    report = open_table(path).expire_partitions(all_options(config, option), days=days, dry_run=dry_run)
+    if as_json:
+        print_json({**dataclasses.asdict(report), "dry_run": dry_run})
+    else:
+        print_lines(expiry_lines(report, dry_run=dry_run))
+
+
+def expiry_lines(report: ExpiryReport, *, dry_run: bool) -> list[str]:
+    """Expired partitions, line by line."""
+    if not report.partitions:
+        return ["nothing has expired"]
+    verb = "would delete" if dry_run else "deleted"
+    files = f"{counted(report.files, 'file group')}, {bytes_text(report.bytes)}"
+    left = f"; {report.left:,} more left to the next run" if report.left else ""
+    return [*report.partitions, f"{verb} {counted(len(report.partitions), 'partition')} of {files}{left}"]
 
 
 @savepoint_app.command("create")

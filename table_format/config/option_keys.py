@@ -150,9 +150,6 @@ UNSUPPORTED_OPTIONS: Final = (
     UnsupportedOption("hoodie.metadata.index.secondary.enable", False, *_INDEX),
     UnsupportedOption("hoodie.metadata.index.expression.enable", False, *_INDEX),
     UnsupportedOption(
-        "hoodie.partition.ttl.inline", False, "partitions do not expire by themselves", "call delete_partitions"
-    ),
-    UnsupportedOption(
         "hoodie.write.commit.callback.on",
         False,
         "no callback is made after a commit",

@@ -12,6 +12,10 @@ from table_format.errors import OptionError
 
 #: Least age of files that a repair deletes.
 REPAIR_MINUTES: Final = "hoodie.catalog.repair.minutes"
+#: Days after which partitions expire.
+TTL_DAYS: Final = "hoodie.partition.ttl.strategy.days.retain"
+
+_TTL_CLASS: Final = "hoodie.partition.ttl.strategy.class"
 
 _Policy = TypeVar("_Policy", bound=Enum)
 
@@ -25,6 +29,19 @@ class FailedWrites(Enum):
     """The next write rolls back those whose writer is known to be dead or has been silent for too long."""
     NEVER = "NEVER"
     """Writes do not roll back others."""
+
+
+class TtlStrategy(Enum):
+    """From when on a partition's time to live counts (`hoodie.partition.ttl.management.strategy.type`)."""
+
+    LAST_WRITE = "KEEP_BY_TIME"
+    CREATION = "KEEP_BY_CREATION_TIME"
+
+
+_TTL_CLASSES: Final = {
+    TtlStrategy.LAST_WRITE: "org.apache.hudi.table.action.ttl.strategy.KeepByTimeStrategy",
+    TtlStrategy.CREATION: "org.apache.hudi.table.action.ttl.strategy.KeepByCreationTimeStrategy",
+}
 
 
 class CleaningPolicy(Enum):
@@ -101,6 +118,25 @@ class ArchiveOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class TtlOptions:
+    """Partitions' time to live.
+
+    Attributes:
+        inline: after each commit.
+        strategy: see `TtlStrategy`.
+        days: time to live; 0 or less for no end.
+        selected: paths of the partitions that may expire; all if empty.
+        most: partitions that one run deletes at most.
+    """
+
+    inline: bool = False
+    strategy: TtlStrategy = TtlStrategy.LAST_WRITE
+    days: int = -1
+    selected: tuple[str, ...] = ()
+    most: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
 class ProtocolOptions:
     """All options of the protocol.
 
@@ -116,6 +152,7 @@ class ProtocolOptions:
         lock: see `LockOptions`.
         clean: see `CleanOptions`.
         archive: see `ArchiveOptions`.
+        ttl: see `TtlOptions`.
     """
 
     failed_writes: FailedWrites = FailedWrites.LAZY
@@ -129,6 +166,7 @@ class ProtocolOptions:
     lock: LockOptions = LockOptions()
     clean: CleanOptions = CleanOptions()
     archive: ArchiveOptions = ArchiveOptions()
+    ttl: TtlOptions = TtlOptions()
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ProtocolOptions:
@@ -151,6 +189,7 @@ class ProtocolOptions:
             lock=_lock(options, interval * misses),
             clean=_clean(options),
             archive=_archive(options),
+            ttl=_ttl(options),
         )
 
 
@@ -252,6 +291,24 @@ def _archive(options: Mapping[str, str]) -> ArchiveOptions:
         merge=flag(options, "hoodie.archive.merge.enable", default=True),
         merge_files=whole_number(options, "hoodie.archive.merge.files.batch.size", 10, 2),
         merge_bytes=whole_number(options, "hoodie.archive.merge.small.file.limit.bytes", 20 << 20, 1),
+    )
+
+
+def _ttl(options: Mapping[str, str]) -> TtlOptions:
+    strategy = _policy(options, "hoodie.partition.ttl.management.strategy.type", TtlStrategy.LAST_WRITE)
+    named = options.get(_TTL_CLASS, "").strip()
+    if named:  # decides where both are set, as in Apache
+        by_class = {name: kind for kind, name in _TTL_CLASSES.items()}
+        if named not in by_class:
+            raise OptionError(f"{_TTL_CLASS}={named!r} is not supported; give {' or '.join(by_class)}")
+        strategy = by_class[named]
+    selected = options.get("hoodie.partition.ttl.strategy.partition.selected", "")
+    return TtlOptions(
+        inline=flag(options, "hoodie.partition.ttl.inline"),
+        strategy=strategy,
+        days=-1 if options.get(TTL_DAYS, "-1").strip() == "-1" else whole_number(options, TTL_DAYS, -1, 0),
+        selected=tuple(name.strip().strip("/") for name in selected.split(",") if name.strip()),
+        most=whole_number(options, "hoodie.partition.ttl.strategy.max.delete.partitions", 1000, 1),
     )
 
 

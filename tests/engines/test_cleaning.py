@@ -12,12 +12,24 @@ from table_format.actions.table_services import CleanMetadata
 from table_format.instant import Action, State
 from table_format.table.client import TableClient
 from table_writer.services.clean import clean
+from tests.engines.apache_tables import record_index
 from tests.support.apache_hudi_client import ALL_VERSIONS, ApacheHudi
 from tests.support.toy_table import assert_tidy
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
 BY_HAND = {"hoodie.clean.automatic": "false"}
+JOB = {
+    "hoodie.table.name": "it",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "p",
+    "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+    "hoodie.datasource.write.precombine.field": "v",
+    "hoodie.datasource.write.operation": "upsert",
+    "hoodie.metadata.enable": "true",
+    "hoodie.partition.ttl.inline": "true",
+    "hoodie.partition.ttl.strategy.days.retain": "30",
+}
 POLICIES = [{"commits": 1}, {"versions": 1}, {"hours": 0}]
 
 
@@ -105,3 +117,33 @@ def test_an_interrupted_clean_of_apache_is_finished(
     )
     assert_tidy(str(broken_off))
     assert values(apache.read(broken_off)) == {4}
+
+
+def test_expired_partitions(release: Callable[[str], ApacheHudi], tmp_path: Path) -> None:
+    """Apache's procedure deletes the same partitions as we do, by the same kind of commit, and reads ours."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    create_table(ours, SCHEMA, record_key="id", partition_by="p", ordering="v", name="it", index="RECORD_INDEX")
+    open_table(ours).insert([{"id": name, "p": name, "v": 1} for name in "abc"])
+    for name in "ac":
+        file = ours / name / ".hoodie_partition_metadata"
+        file.write_text("commitTime=20200101000000000\npartitionDepth=1\n")
+        (ours / name / "..hoodie_partition_metadata.crc").unlink(missing_ok=True)
+    shutil.copytree(ours, theirs)
+    by_creation = {"hoodie.partition.ttl.management.strategy.type": "KEEP_BY_CREATION_TIME"}
+    report = open_table(ours).expire_partitions(by_creation, days=30)
+    assert sorted(report.partitions) == ["a", "c"]
+    apache = release("1.2.0")
+    batch = pa.Table.from_pylist([{"id": "b", "p": "b", "v": 1}], SCHEMA)
+    apache.write(theirs, batch, {**JOB, **by_creation, **record_index(1)})
+    commits = []
+    for path in (ours, theirs):
+        rows = apache.read(path).to_pylist()
+        assert [row["id"] for row in rows] == ["b"], path
+        assert open_table(path).scan().count() == 1
+        timeline = TableClient.open(str(path)).timeline()
+        commits.append(timeline.commit_metadata(timeline.writes[-1]))
+        assert timeline.writes[-1].action == "replacecommit"
+    assert [commit.operation_type for commit in commits] == ["DELETE_PARTITION"] * 2
+    assert commits[0].partition_to_replace_file_ids == commits[1].partition_to_replace_file_ids
+    open_table(ours).upsert([{"id": "d", "p": "a", "v": 2}])
+    assert sorted(apache.read(ours)["id"].to_pylist()) == ["b", "d"]

@@ -1,0 +1,186 @@
+"""Partitions' time to live: partitions that nobody has written to for some days are deleted as a whole.
+
+The rules are those of Apache Hudi's `KeepByTimeStrategy` and `KeepByCreationTimeStrategy`, and so is what becomes of
+the partitions: one replacecommit of the operation `delete_partition`, whose files the next cleans delete.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from table_format.config.properties import partition_creator
+from table_format.config.table_config import require_writable
+from table_format.errors import ArgumentError, HudiError
+from table_format.instant import instant_epoch_ms, is_calendar_time
+from table_format.table.client import TableClient
+from table_format.threads import in_threads
+from table_format.timeline.timeline import Timeline
+from table_writer.execution.executor import Executor
+from table_writer.plan import option_registry as registry
+from table_writer.plan.operations import Operation
+from table_writer.plan.options import WriteOptions
+from table_writer.slots.partition_files import PartitionFiles
+from table_writer.timeline.options import TTL_DAYS, ProtocolOptions, TtlOptions, TtlStrategy
+from table_writer.write_job import WriteJob
+
+_log = logging.getLogger(__name__)
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryReport:
+    """What became of expired partitions.
+
+    Attributes:
+        partitions: paths of those that were, or would be, deleted, those first whose time was over first.
+        files: number of their file groups.
+        bytes: sizes of their base files; a clean frees them once no state needs them that it retains.
+        left: number of further expired partitions, beyond `hoodie.partition.ttl.strategy.max.delete.partitions`.
+        instant: of the commit; None where nothing was deleted.
+    """
+
+    partitions: tuple[str, ...] = ()
+    files: int = 0
+    bytes: int = 0
+    left: int = 0
+    instant: str | None = None
+
+
+def with_days(options: WriteOptions, days: int | None) -> WriteOptions:
+    """Options in which partitions live for some days.
+
+    Args:
+        options: of the call.
+        days: 1 or more; None for what the options say.
+
+    Raises:
+        ArgumentError: neither says for how long.
+    """
+    if days is not None:
+        if days < 1:
+            raise ArgumentError(f"days={days}: give 1 or more; partitions without a time to live stay")
+        return options.with_values({TTL_DAYS: days})
+    if ProtocolOptions.parse(options.texts).ttl.days < 1:
+        raise ArgumentError(f"nothing says how long partitions live: give days, or the option {TTL_DAYS}")
+    return options
+
+
+def expire_partitions(
+    client: TableClient, options: WriteOptions, executor: Executor, *, dry_run: bool = False, now: float | None = None
+) -> ExpiryReport:
+    """Delete the partitions whose time to live is over.
+
+    They are chosen again once the write has begun: a partition that somebody writes to meanwhile is a conflict, after
+    which it is no longer among them.
+
+    Args:
+        client: the table.
+        options: of the call; `hoodie.partition.ttl.*` count, and those of writes.
+        executor: runs the write.
+        dry_run: report what would be deleted, and change nothing.
+        now: seconds since the epoch; the present by default.
+
+    Raises:
+        ConflictError: another writer was faster in every attempt.
+        OptionError: an invalid option.
+        UnsupportedTableError: a table of this kind can only be read.
+    """
+    ttl = ProtocolOptions.parse(options.texts).ttl
+    require_writable(client.config, client.storage.uri)
+    chosen = _Choice(client, ttl, time.time() if now is None else now)
+    if not chosen.of(client.timeline()) or dry_run:
+        return chosen.report()
+    job = WriteJob(
+        executor,
+        client,
+        Operation.DELETE_PARTITION,
+        options.with_values({registry.PARTITIONS_TO_DELETE.key: None}),
+        choose=chosen.of,
+    )
+    summary = job.run()
+    return chosen.report(summary.instant)
+
+
+def expire_after_write(client: TableClient, options: WriteOptions, executor: Executor) -> None:
+    """Delete expired partitions after a commit, if `hoodie.partition.ttl.inline` asks for it.
+
+    A failure is logged and left to the next run: the commit stands.
+    """
+    ttl = ProtocolOptions.parse(options.texts).ttl
+    if not ttl.inline or ttl.days < 1:
+        return
+    try:
+        report = expire_partitions(client, options, executor)
+    except (HudiError, OSError) as error:
+        _log.warning("%s: expired partitions are left to the next write: %s", client.storage.uri, error)
+        return
+    if report.partitions:
+        _log.info("%s: %d expired partitions deleted", client.storage.uri, len(report.partitions))
+
+
+@dataclass
+class _Choice:
+    """Chooses expired partitions, and remembers what it chose last.
+
+    Attributes:
+        client: the table.
+        ttl: see `TtlOptions`.
+        now: seconds since the epoch.
+    """
+
+    client: TableClient
+    ttl: TtlOptions
+    now: float
+    _paths: list[str] = field(default_factory=list)
+    _files: int = 0
+    _bytes: int = 0
+    _left: int = 0
+
+    def of(self, timeline: Timeline) -> Sequence[str]:
+        """Paths of the partitions to delete, by a timeline; the longest expired first."""
+        self._paths, self._files, self._bytes, self._left = [], 0, 0, 0
+        if self.ttl.days < 1 or not self.client.config.partition_fields or not timeline.writes:
+            return self._paths
+        partitions = _partitions(PartitionFiles(self.client, timeline).of(self.ttl.selected or None))
+        since = self._since(partitions)
+        zone = self.client.config.timeline_timezone
+        oldest = self.now * 1000 - self.ttl.days * _DAY_MS
+        expired = sorted(
+            (moment, row)
+            for row, moment in enumerate(since)
+            if moment is not None and is_calendar_time(moment) and instant_epoch_ms(moment, zone) < oldest
+        )
+        rows = [row for _, row in expired[: self.ttl.most]]
+        chosen = partitions.take(pa.array(rows, pa.int64()))
+        paths: list[Any] = chosen["partition"].to_pylist()
+        self._paths = paths
+        self._files, self._bytes = (int(pc.sum(chosen[name], min_count=0).as_py()) for name in ("files", "bytes"))
+        self._left = len(expired) - len(rows)
+        return self._paths
+
+    def report(self, instant: str | None = None) -> ExpiryReport:
+        """What was chosen last."""
+        return ExpiryReport(tuple(self._paths), self._files, self._bytes, self._left, instant)
+
+    def _since(self, partitions: pa.Table) -> list[str | None]:
+        """Instants from which on the partitions' time counts."""
+        if self.ttl.strategy is TtlStrategy.LAST_WRITE:
+            last: list[Any] = partitions["last"].to_pylist()
+            return last
+        paths: list[Any] = partitions["partition"].to_pylist()
+        return in_threads(lambda path: partition_creator(self.client.storage, path), paths)
+
+
+def _partitions(files: pa.Table) -> pa.Table:
+    """Partitions of some base files: path, number of files, bytes, and the newest instant; by path."""
+    grouped: Any = files.group_by("partition", use_threads=False)
+    sums = grouped.aggregate([("file_id", "count"), ("size", "sum"), ("instant", "max")])
+    columns = [sums[name] for name in ("partition", "file_id_count", "size_sum", "instant_max")]
+    return pa.table(columns, names=["partition", "files", "bytes", "last"]).sort_by("partition")
