@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from table_format.table.client import TableClient
     from table_writer.archive.archive import ArchiveReport
     from table_writer.execution.executor import Executor
+    from table_writer.indexing import FileIndexReport
     from table_writer.partition_ttl import ExpiryReport
     from table_writer.record_index.bootstrap import BootstrapReport
     from table_writer.record_index.verify import VerifyReport
@@ -283,6 +284,51 @@ class TableWrites(ABC, Generic[Rows]):
                 )
 
         return self.run_service(service, options)
+
+    def build_index(
+        self, index: str, options: Options | None = None, *, groups: int | None = None, wait_seconds: float = 60.0
+    ) -> FileIndexReport:
+        """Build column statistics or bloom filters of all files, replacing existing ones, while writers continue.
+
+        Args:
+            index: `column_stats` or `bloom_filters`; `bootstrap_index` builds the record index.
+            options: `hoodie.metadata.index.*` and those of the lock.
+            groups: file groups of the index; None for a number by the options, or by the size of the filters.
+            wait_seconds: seconds to wait at the end for running writes of other tools.
+
+        Raises:
+            OptionError: no such index, or columns that it cannot have.
+            TransactionError: a write of another tool did not end in time.
+        """
+        from table_writer.indexing import build_file_index
+
+        def service(client: TableClient, merged: WriteOptions, executor: Executor) -> FileIndexReport:
+            with executor.progress(merged.text(registry.PROGRESS) or "auto") as progress:
+                return build_file_index(
+                    client,
+                    index,
+                    merged.texts,
+                    groups=groups,
+                    wait_seconds=wait_seconds,
+                    mapper=executor.map,
+                    progress=progress.phase,
+                )
+
+        return self.run_service(service, options)
+
+    def drop_index(self, index: str, options: Options | None = None) -> None:
+        """Delete an index of the metadata table, while writers continue.
+
+        Args:
+            index: `column_stats`, `bloom_filters` or `record_index`.
+            options: of the table's lock.
+
+        Raises:
+            OptionError: the table has no such index, or its writers find records by it.
+        """
+        from table_writer.indexing import drop_index
+
+        self.run_service(lambda client, merged, _: drop_index(client, index, merged.texts), options)
 
     def verify_index(
         self, options: Options | None = None, *, sample: float | None = None, repair: bool = False

@@ -1,4 +1,4 @@
-"""The commands of the record index: `hudi-catalog index show | bootstrap | verify | resize`.
+"""The commands of indexes: `hudi-catalog index show | bootstrap | verify | resize`.
 
 The writer is imported when a command runs: the other commands start without it.
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _EXAMPLES = 10
 
 index_app = typer.Typer(
-    help="Build, check and change the record index of a table, which locates each record key.",
+    help="Build, check and change the indexes of a table.",
     no_args_is_help=True,
     context_settings=HELP,
 )
@@ -52,14 +52,14 @@ index_app = typer.Typer(
 
 @index_app.callback()
 def _index() -> None:
-    """Build, check and change the record index of a table, which locates each record key."""
+    """Build, check and change the indexes of a table: the record index, column statistics, bloom filters."""
 
 
 @index_app.command("show")
 def index_show(path: TablePath, *, as_json: Json = False) -> None:
-    """Show the record index of a table: file groups, entries, sizes."""
+    """Show the indexes of a table: file groups, entries, sizes."""
     facts = index_json(TableClient.open(path))
-    _print(facts, index_lines(facts), as_json=as_json)
+    print_facts(facts, index_lines(facts), as_json=as_json)
 
 
 # typer reads a command's options from its signature, so that commands with the same options repeat them
@@ -81,12 +81,12 @@ def index_bootstrap(
     """Build the record index of a table from its data; an interrupted build is resumed."""
     from table_writer.record_index.bootstrap import bootstrap_index
 
-    options = _writer_options(config, option)
+    options = writer_options(config, option)
     with ProgressThreads() as view:
         report = bootstrap_index(
             TableClient.open(path), options, groups=groups, wait_seconds=wait, mapper=view, progress=view.begin_step
         )
-    _print(bootstrap_json(report), bootstrap_lines(report), as_json=as_json)
+    print_facts(bootstrap_json(report), bootstrap_lines(report), as_json=as_json)
 
 
 @index_app.command("verify")
@@ -105,12 +105,12 @@ def index_verify(
     from table_writer.record_index.compare import DUPLICATE
     from table_writer.record_index.verify import verify_index
 
-    options = _writer_options(config, option)
+    options = writer_options(config, option)
     with ProgressThreads() as view:
         report = verify_index(
             TableClient.open(path), options, sample=sample, repair=repair, mapper=view, progress=view.begin_step
         )
-    _print(verify_json(report), verify_lines(report), as_json=as_json)
+    print_facts(verify_json(report), verify_lines(report), as_json=as_json)
     left = report.counts[DUPLICATE] if report.repaired else sum(report.counts.values())
     if left:
         raise typer.Exit(1)
@@ -130,18 +130,20 @@ def index_resize(
 
     client = TableClient.open(path)
     with ProgressThreads() as view:
-        resize(client, groups, view, _writer_options(config, option))
+        resize(client, groups, view, writer_options(config, option))
     facts = index_json(client)
-    _print(facts, index_lines(facts), as_json=as_json)
+    print_facts(facts, index_lines(facts), as_json=as_json)
 
 
-def _writer_options(config: str | None, option: Iterable[str] | None) -> dict[str, str]:
+def writer_options(config: str | None, option: Iterable[str] | None) -> dict[str, str]:
+    """The options of a command, which are those of the table's writers."""
     options = all_options(config, option)
     check_writer_options(options)
     return options
 
 
-def _print(facts: Any, lines: Iterable[RenderableType], *, as_json: bool) -> None:
+def print_facts(facts: Any, lines: Iterable[RenderableType], *, as_json: bool) -> None:
+    """Print what a command has to say, as JSON or as lines."""
     if as_json:
         print_json(facts)
     else:
@@ -162,6 +164,9 @@ def index_json(client: TableClient) -> dict[str, Any]:
         "state": "none" if layout is None and not private else "stale" if layout is None else "in use",
         "read_by_apache": layout is not None and not layout.is_private,
     }
+    listed = client.config.metadata_partitions
+    indexes = [index for index in (names.COLUMN_STATS, names.BLOOM_FILTERS) if index in listed]
+    facts["indexes_of_files"] = {index: _sizes(client.storage, index) for index in indexes}
     if layout is None:
         return facts
     groups = names.list_file_groups(client.storage, names.RECORD_INDEX)
@@ -185,9 +190,17 @@ def index_json(client: TableClient) -> dict[str, Any]:
     }
 
 
+def _sizes(storage: Storage, index: str) -> dict[str, int]:
+    groups = names.list_file_groups(storage, index)
+    bases = sum(file.size for group in groups for file in group.base_files)
+    return {"file_groups": len(groups), "bytes": bases + sum(log.size for group in groups for log in group.log_files)}
+
+
 def index_lines(facts: dict[str, Any]) -> Iterator[RenderableType]:
     """The facts of `index_json` as lines to print."""
     yield Text.assemble((facts["name"], "bold"), "  ", (facts["uri"], "dim"))
+    for index, sizes in facts["indexes_of_files"].items():
+        yield f"{index}: {sizes['file_groups']:,} file groups, {bytes_text(sizes['bytes'])}"
     if facts["state"] != "in use":
         advice = {
             "none": "no record index: hudi-catalog index bootstrap builds one",
@@ -198,7 +211,7 @@ def index_lines(facts: dict[str, Any]) -> Iterator[RenderableType]:
         return
     since = "" if facts["scope"] == GLOBAL else " from 1.1 on; 0.15 must not write to the table"
     whose = f"Apache Hudi reads it{since}" if facts["read_by_apache"] else "Apache Hudi does not read it"
-    yield _grid(
+    yield grid(
         {
             "scope": {"global": "the whole table", "partition": "each partition by itself"}[facts["scope"]],
             "hash": f"{facts['hash']}; {whose}",
@@ -217,7 +230,7 @@ def bootstrap_json(report: BootstrapReport) -> dict[str, Any]:
 def bootstrap_lines(report: BootstrapReport) -> Iterator[RenderableType]:
     """Result of a bootstrap as lines to print."""
     rate = report.keys / report.seconds if report.seconds else 0.0
-    yield _grid(
+    yield grid(
         {
             "keys": f"{report.keys:,} of {report.slices:,} file slices, {report.keys_read:,} of them read now",
             "index": f"{report.groups:,} file groups, {bytes_text(report.size)}",
@@ -243,7 +256,7 @@ def verify_json(report: VerifyReport) -> dict[str, Any]:
 def verify_lines(report: VerifyReport) -> Iterator[RenderableType]:
     """The report of a verification as lines to print."""
     some = "" if report.slices == report.slices_total else f" of {report.slices_total:,}"
-    yield _grid(
+    yield grid(
         {
             "data": f"{report.keys:,} keys in {report.slices:,}{some} file slices",
             "index": f"{report.entries:,} entries in {report.groups:,} file groups",
@@ -282,7 +295,8 @@ def _entries(storage: Storage, base: names.BaseFile) -> int:
     return HFileReader.open(read_range, base.size, base.path).entry_count
 
 
-def _grid(rows: dict[str, str]) -> RichTable:
+def grid(rows: dict[str, str]) -> RichTable:
+    """Facts and their names in two columns."""
     grid = RichTable(box=None, show_header=False, pad_edge=False)
     grid.add_column(style="dim")
     grid.add_column(overflow="fold")

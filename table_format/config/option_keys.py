@@ -145,7 +145,6 @@ UNSUPPORTED_OPTIONS: Final = (
         "hoodie.archive.beyond.savepoint", False, "instants after a savepoint stay active", "leave it out"
     ),
     UnsupportedOption("hoodie.metadata.index.async", False, "indexes are built by the write itself", "leave it out"),
-    UnsupportedOption("hoodie.metadata.index.bloom.filter.enable", False, *_INDEX),
     UnsupportedOption("hoodie.metadata.index.partition.stats.enable", False, *_INDEX),
     UnsupportedOption("hoodie.metadata.index.secondary.enable", False, *_INDEX),
     UnsupportedOption("hoodie.metadata.index.expression.enable", False, *_INDEX),

@@ -71,6 +71,11 @@ def column_stats_key(column: str, partition: str, file_name: str) -> bytes:
     return column_id(column) + partition_hash(partition) + file_hash(file_name)
 
 
+def bloom_filter_key(partition: str, file_name: str) -> bytes:
+    """Key of the bloom filter of one file."""
+    return partition_hash(partition) + file_hash(file_name)
+
+
 def column_stats_keys(columns: StringColumn, partitions: StringColumn, file_names: StringColumn) -> pa.BinaryArray:
     """Keys of many statistics records, from three columns of one length; each distinct text is hashed once."""
     rows = np.empty((len(columns), 2 * _SHORT_WIDTH + _FILE_WIDTH), dtype=np.uint8)

@@ -18,7 +18,7 @@ COLUMN_STATS = "column_stats"
 BLOOM_FILTERS = "bloom_filters"
 RECORD_INDEX = "record_index"
 PARTITION_STATS = "partition_stats"
-MAINTAINED = (COLUMN_STATS, FILES, RECORD_INDEX)
+MAINTAINED = (BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX)
 """Partitions that our commits update; the record index if the writer reports changed keys."""
 
 PARTITIONS_KEY = "hoodie.table.metadata.partitions"

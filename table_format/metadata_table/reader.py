@@ -30,11 +30,11 @@ from table_format.config.table_config import load_table_config
 from table_format.errors import CorruptFileError
 from table_format.hfile.entries import HFileEntries
 from table_format.metadata_table import column_stats, layout, record_index
+from table_format.metadata_table.bloom_filters import bloom_filters
 from table_format.metadata_table.keys import (
     ALL_PARTITIONS_KEY,
     NON_PARTITIONED_ID,
     column_id,
-    file_hash,
     partition_hash,
     partition_identifier,
 )
@@ -426,70 +426,3 @@ def _decode_maps(schema: Node, name: str, entries: HFileEntries) -> pa.Table:
     partitions: Any = pa.DictionaryArray.from_arrays(from_numpy(column.records.astype(np.int32)), keys)
     columns = [partitions.dictionary_decode(), column.keys, column.values["size"], column.values["isDeleted"]]
     return pa.table(columns, names=_LISTED.names)
-
-
-BLOOMS_SCHEMA = schema_of(partition=pa.string(), file_name=pa.string(), type=pa.string(), bloom=pa.binary())
-_ROOT = "BloomFilterMetadata"
-
-
-def bloom_filters(sources: PartitionSources, files: pa.Table) -> pa.Table:
-    """Look up the bloom filters of some files.
-
-    A filter has 430 kB by default: look up few files at a time.
-
-    Args:
-        sources: the `bloom_filters` partition.
-        files: columns `partition` and `file_name` (base files), each file once.
-
-    Returns:
-        Schema `BLOOMS_SCHEMA`, `type` and `bloom` as stored (the bytes are base64 text, as in Parquet
-        footers). Files without a filter have no row.
-
-    Raises:
-        CorruptFileError: the filters are damaged.
-    """
-    partitions: list[Any] = files["partition"].to_pylist()
-    names: list[Any] = files["file_name"].to_pylist()
-    keys = [partition_hash(partition) + file_hash(name) for partition, name in zip(partitions, names, strict=True)]
-    if not keys:
-        return BLOOMS_SCHEMA.empty_table()
-    places_by_key: dict[bytes, int] = {key: place for place, key in enumerate(keys)}
-    parts = [BLOOMS_SCHEMA.empty_table()]
-    for shard in sources.get(binaries(keys)):
-        if not shard:
-            continue
-        filters = _newest(shard)
-        filter_keys: list[Any] = filters["key"].to_pylist()
-        places = [places_by_key[key] for key in filter_keys]
-        columns = {
-            "partition": strings([partitions[place] for place in places]),
-            "file_name": strings([names[place] for place in places]),
-            "type": filters["type"],
-            "bloom": filters["bloom"],
-        }
-        parts.append(pa.table(columns, schema=BLOOMS_SCHEMA))
-    return pa.concat_tables(parts)
-
-
-def _newest(pieces: list[SourceRecords]) -> pa.Table:
-    rows = pa.concat_tables([_decode(piece) for piece in pieces])
-    versions = newest_versions(rows["key"], to_numpy(one_chunk(rows["deleted"])))
-    return rows.take(from_numpy(versions.newest()))
-
-
-def _decode(piece: SourceRecords) -> pa.Table:
-    if piece.schema is None:
-        count = len(piece.deleted_keys)
-        return _table(binaries(piece.deleted_keys), pa.nulls(count, pa.string()), pa.nulls(count, pa.binary()))
-    entries = piece.entries
-    paths = [f"{_ROOT}.{name}" for name in ("type", "bloomFilter", "isDeleted")]
-    decoded = decode_columns(
-        entries.buffer, entries.value_starts, entries.value_lengths, piece.schema, paths, name=piece.name
-    )
-    kinds, blooms, deleted = (decoded[path] for path in paths)
-    blooms = pc.if_else(pc.fill_null(deleted, True), pa.scalar(None, pa.binary()), blooms)
-    return _table(entries.keys(), kinds, blooms)
-
-
-def _table(keys: Column, kinds: Column, blooms: Column) -> pa.Table:
-    return pa.table({"key": keys, "type": kinds, "bloom": blooms, "deleted": pc.is_null(blooms)})

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Mapping
 from typing import Final
 
 from table_format.config.table_config import BACKUP_PATH, PROPERTIES_PATH, create_table_config
 from table_format.errors import OptionError, TableExistsError
 from table_format.instant import WRITE_ACTIONS, parse_instant_file_name
+from table_format.metadata_table import layout
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.metadata.creation import create_metadata_table
+from table_writer.metadata.file_contents import check_filter_columns
 from table_writer.metadata.index_options import IndexOptions, layout_of, scope_of_type
 from table_writer.timeline.locks import FileSystemLock
 from table_writer.timeline.options import ProtocolOptions
@@ -30,6 +33,7 @@ _DEFAULTS: Final = {
     "hoodie.datasource.write.hive_style_partitioning": "false",
     "hoodie.datasource.write.partitionpath.urlencode": "false",
 }
+_log = logging.getLogger(__name__)
 _REQUIRED: Final = "hoodie.table.name"
 _FOLDERS: Final = ("archived", ".aux", ".schema", ".temp")
 
@@ -50,6 +54,8 @@ def create_table(storage: Storage, values: Mapping[str, str], options: Mapping[s
         OptionError: the properties lack the table's name, or ask for a record index without a metadata table.
     """
     protocol, index = ProtocolOptions.parse(options or {}), IndexOptions.parse(options or {})
+    keys = str(values.get("hoodie.table.recordkey.fields") or "").split(",")
+    check_filter_columns(protocol.bloom_columns, keys)
     if not values.get(_REQUIRED):
         raise OptionError(f"{_REQUIRED} is missing: a table needs a name")
     if not protocol.metadata and _index_scope(values, index) is not None:
@@ -101,7 +107,14 @@ def ensure_metadata_table(
 
     A table with data and without a metadata table stays so: that is its owner's choice.
     """
-    if not protocol.metadata or client.config.metadata_partitions:
+    listed = client.config.metadata_partitions
+    if protocol.bloom_filters and layout.FILES in listed and layout.BLOOM_FILTERS not in listed:
+        _log.warning(
+            "%s: hoodie.metadata.index.bloom.filter.enable is on, but the table has no bloom filters: "
+            "`hudi-catalog index build` makes them",
+            client.storage.uri,
+        )
+    if not protocol.metadata or listed:
         return
     if not any(instant.comparable_action in WRITE_ACTIONS for instant in timeline.instants):
         _make_metadata_table(client, protocol, index)
@@ -114,6 +127,7 @@ def _make_metadata_table(client: TableClient, protocol: ProtocolOptions, index: 
         client,
         with_column_stats=protocol.column_stats,
         column_stats_shards=protocol.column_stats_shards,
+        bloom_shards=protocol.bloom_shards if protocol.bloom_filters else None,
         record_index=layout_of(wanted) if scope else None,
     )
     client.reload()

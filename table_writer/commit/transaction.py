@@ -52,6 +52,7 @@ from table_writer.commit.schema import record_history, schema_after
 from table_writer.commit.table_properties import KEY as PROPERTIES_KEY
 from table_writer.commit.table_properties import Adopt, recorded_text, settle_properties
 from table_writer.execution.executor import Mapper, in_threads
+from table_writer.metadata.file_contents import statistics_at_commit
 from table_writer.metadata.index_deltas import DeltaFile
 from table_writer.metadata.index_files import IndexChanges
 from table_writer.metadata.index_options import IndexOptions
@@ -248,7 +249,15 @@ class WriteTransaction:
                     self.client,
                     self.instant,
                     stats,
-                    column_stats,
+                    statistics_at_commit(
+                        self.storage,
+                        stats,
+                        column_stats,
+                        schema_json,
+                        begun=self._begun,
+                        options=self._options,
+                        mapper=mapper,
+                    ),
                     index_changes=changes,
                     options=self._options,
                     timeline=timeline,

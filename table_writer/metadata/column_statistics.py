@@ -160,7 +160,7 @@ def _sized(data: bytes) -> bytes:
     return encode_long(len(data)) + data
 
 
-_COLUMN_LIST = "hoodie.metadata.index.column.stats.column.list"
+COLUMN_LIST = "hoodie.metadata.index.column.stats.column.list"
 
 _MOST_COLUMNS = "hoodie.metadata.index.column.stats.max.columns.to.index"
 
@@ -187,12 +187,12 @@ def indexable_columns(schema: pa.Schema, options: Mapping[str, str] | None = Non
     with_meta = options.get("hoodie.populate.meta.fields", "true").lower() != "false"
     meta: tuple[str, ...] = (_NEWER_META_COLUMNS if newer else META_COLUMNS) if with_meta else ()
     usable = [f.name for f in schema if f.name not in META_COLUMNS and _is_indexable(f.type, by_type=newer)]
-    wanted = [name.strip() for name in options.get(_COLUMN_LIST, "").split(",") if name.strip()]
+    wanted = [name.strip() for name in options.get(COLUMN_LIST, "").split(",") if name.strip()]
     if wanted:
         unknown = [name for name in wanted if name not in schema.names and name not in META_COLUMNS]
         if unknown:
             hint = did_you_mean(unknown[0], schema.names)
-            raise OptionError(f"{_COLUMN_LIST} names {unknown}, which are not columns of the table{hint}")
+            raise OptionError(f"{COLUMN_LIST} names {unknown}, which are not columns of the table{hint}")
         listed = meta if newer else tuple(name for name in meta if name in wanted)
         return [*listed, *(name for name in usable if name in wanted)]
     most = int(options.get(_MOST_COLUMNS, "32")) if newer else len(usable)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from table_format.errors import AlreadyExistsError
 from table_format.instant import Action
 from table_format.log.blocks import read_log_blocks
 from table_format.metadata_table import column_stats, layout
+from table_format.metadata_table.bloom_filters import newest_filters
 from table_format.metadata_table.keys import ALL_PARTITIONS_KEY, NON_PARTITIONED_ID, partition_of_identifier
 from table_format.metadata_table.reader import read_listing
 from table_format.metadata_table.records import SourceRecords
@@ -28,6 +29,7 @@ from table_format.metadata_table.sources import PartitionSources, ShardSources, 
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
+from table_writer.encoding.bloom_records import stored_bloom_records
 from table_writer.encoding.log_blocks import write_empty_block
 from table_writer.encoding.merged_hfile import BlockwiseHFile
 from table_writer.encoding.metadata_records import (
@@ -48,6 +50,9 @@ MAX_DELTA_COMMITS_KEY = "hoodie.metadata.compact.max.delta.commits"
 
 Merge = Callable[[Sequence[SourceRecords]], Records]
 """Records of several sources, in the order in which they apply, as one record for each key that is left."""
+
+_LARGE: Final = {layout.BLOOM_FILTERS: 200}
+"""Records from which on a file group is large; a bloom filter by Apache's defaults takes 420 KiB."""
 
 _DEFAULT_MAX_DELTA_COMMITS = 10
 _AFTER_ALL = "~"
@@ -199,9 +204,9 @@ def _stale(data: Timeline, options: Mapping[str, str]) -> str:
 def _compact_partition(
     storage: Storage, partition: str, time: str, valid: ValidInstants, *, emptied: set[str], stale: str
 ) -> list[WriteStat]:
-    """Compact the file groups of a partition that have log blocks; of column statistics only those that are due.
+    """Compact the file groups of a partition that have log blocks; but for the listing, only those that are due.
 
-    Their base files grow with the table, and nothing but plans reads their log blocks; each write reads the listing's.
+    Other base files grow with the table, and nothing but plans reads their log blocks; each write reads the listing's.
 
     Args:
         storage: of the data table.
@@ -212,13 +217,13 @@ def _compact_partition(
         stale: see `compact_record_index`.
     """
     sources = PartitionSources(storage, partition, valid, before=time)
-    merge = _listing_records if partition == layout.FILES else _statistics_records
+    merge = _MERGES[partition]
     block_size = block_size_of(partition)
     written = []
     for file_slice, opened in zip(sources.slices, sources.open().shards, strict=True):
         if not file_slice.blocks:
             continue
-        if partition == layout.COLUMN_STATS and not is_due(file_slice, opened, stale):
+        if partition != layout.FILES and not is_due(file_slice, opened, stale, _LARGE.get(partition)):
             continue
         made = _merged(storage, file_slice.base, opened, merge, block_size)
         # A file group without records gets no base file: Hudi's readers fail on an empty one.
@@ -276,6 +281,17 @@ def _listing_records(pieces: Sequence[SourceRecords]) -> Records:
     key = ALL_PARTITIONS_KEY.encode()
     listed = any(pc.index(piece.keys(), pa.scalar(key, pa.binary())).as_py() >= 0 for piece in pieces)
     return records if listed else records.without(key)
+
+
+def _filter_records(pieces: Sequence[SourceRecords]) -> Records:
+    return stored_bloom_records(newest_filters(pieces))
+
+
+_MERGES: Final[Mapping[str, Merge]] = {
+    layout.FILES: _listing_records,
+    layout.COLUMN_STATS: _statistics_records,
+    layout.BLOOM_FILTERS: _filter_records,
+}
 
 
 def _plan(storage: Storage, partitions: list[str], valid: ValidInstants) -> bytes:

@@ -47,6 +47,7 @@ def create_metadata_table(
     column_stats: pa.Table | None = None,
     with_column_stats: bool = True,
     column_stats_shards: int = DEFAULT_COLUMN_STATS_SHARDS,
+    bloom_shards: int | None = None,
     record_index: IndexLayout | None = None,
 ) -> None:
     """Create the metadata table and put it to use. Callers hold the table's lock; no instant may be pending.
@@ -58,6 +59,7 @@ def create_metadata_table(
         column_stats: column statistics of these files; of `STATISTICS_SCHEMA`.
         with_column_stats: whether to create the column statistics index.
         column_stats_shards: number of its file groups, which never changes.
+        bloom_shards: number of file groups of the bloom filters, for tables without data; None for no such index.
         record_index: layout of an empty record index to create; only for tables without data.
 
     Raises:
@@ -77,6 +79,8 @@ def create_metadata_table(
     }
     if with_column_stats:
         content[layout.COLUMN_STATS] = _statistics(column_stats), column_stats_shards
+    if bloom_shards is not None:
+        content[layout.BLOOM_FILTERS] = Records.empty(), bloom_shards
     for number, (partition, (partition_records, shards)) in enumerate(content.items()):
         build_partition(storage, partition, partition_records, shards, layout.init_instant(latest, number))
     if record_index is not None:
@@ -119,12 +123,7 @@ def build_partition(storage: Storage, partition: str, partition_records: Records
     Each file group is created by a log file with an empty block, so that readers can count the groups; those with
     records get a base file.
     """
-    instants.start(storage, time, Action.DELTACOMMIT)
-    ensure_partition_metadata(storage, f"{layout.FOLDER}/{partition}", time)
-    for shard in range(shards):
-        storage.create(
-            layout.log_file_path(partition, layout.file_id(partition, shard), time, 1), write_empty_block(time)
-        )
+    _start_partition(storage, partition, shards, time)
     written = []
     for shard, (data, count) in partition_records.hfiles(shards, block_size=block_size_of(partition)).items():
         group = layout.file_id(partition, shard)
@@ -132,6 +131,60 @@ def build_partition(storage: Storage, partition: str, partition_records: Records
         storage.create(path, data)
         written.append(instants.base_file_stat(partition, path, len(data), count))
     instants.complete(storage, time, Action.DELTACOMMIT, instants.commit_content(written, "BULK_INSERT"))
+
+
+def publish_file_index(
+    client: TableClient,
+    partition: str,
+    files: Sequence[BuiltFile],
+    late: Sequence[Records],
+    *,
+    shards: int,
+    properties: Mapping[str, str | None],
+) -> None:
+    """Put column statistics or bloom filters that were built from the table's files to use.
+
+    Callers hold the table's lock. Writes of this project may be pending, whose commits add their files to the indexes
+    that are listed by then; other pending instants may not. An index that the table has is replaced.
+
+    Args:
+        client: the data table, with a metadata table.
+        partition: `column_stats` or `bloom_filters`.
+        files: base files of the index, by shard; they are moved away.
+        late: records of further files, which apply after those.
+        shards: number of file groups.
+        properties: of the table, to be set as the index is listed.
+    """
+    storage = client.storage
+    completed = [one.time for one in client.timeline().completed if one.action != Action.SAVEPOINT]
+    latest = max(completed, default=layout.EMPTY_TABLE_INSTANT)
+    recovery.recover(storage, latest + "0")  # a time that no data instant has
+    if partition in client.reload().metadata_partitions:
+        remove_indexes(client, [partition])
+    storage.delete_dir(f"{layout.FOLDER}/{partition}")
+    taken = {instant.time for instant in instants.load_metadata_timeline(storage).instants}
+    time = free_init_instant(latest, taken)
+    _start_partition(storage, partition, shards, time)
+    written = []
+    for file in files:
+        path = layout.base_file_path(partition, layout.file_id(partition, file.group), time)
+        storage.move(file.path, path)
+        written.append(instants.base_file_stat(partition, path, file.size, file.rows))
+    for some in late:
+        groups = layout.list_file_groups(storage, partition)
+        written += instants.append_records(storage, time, partition, groups, some.hfiles(shards))
+    instants.complete(storage, time, Action.DELTACOMMIT, instants.commit_content(written, "BULK_INSERT"))
+    add_partitions(client, [partition], properties)
+
+
+def _start_partition(storage: Storage, partition: str, shards: int, time: str) -> None:
+    """Begin the deltacommit that makes a partition, and create its file groups, each by an empty log."""
+    instants.start(storage, time, Action.DELTACOMMIT)
+    ensure_partition_metadata(storage, f"{layout.FOLDER}/{partition}", time)
+    for shard in range(shards):
+        storage.create(
+            layout.log_file_path(partition, layout.file_id(partition, shard), time, 1), write_empty_block(time)
+        )
 
 
 def metadata_table_properties(table_name: str) -> Mapping[str, str]:

@@ -165,24 +165,25 @@ def _compact_group(task: _Task) -> _Compacted | None:
     return _Compacted(path, len(data), len(keys), len(file_slice.blocks))
 
 
-def is_due(file_slice: MetadataSlice, sources: Sequence[Source], stale: str) -> bool:
+def is_due(file_slice: MetadataSlice, sources: Sequence[Source], stale: str, large: int | None = None) -> bool:
     """Whether a file group is to be compacted now: its logs are large enough, or have a block that must not stay.
 
     Args:
         file_slice: the newest one.
         sources: of it.
         stale: see `compact_record_index`.
+        large: entries from which on the file group is large; None for those of the record index.
     """
     times = [block.instant for block in file_slice.blocks if block.instant is not None]
     old = any(time < stale and not names.builds_partition(time) for time in times)
-    return old or _pays(sources, has_base=file_slice.base is not None)
+    return old or _pays(sources, _LARGE if large is None else large, has_base=file_slice.base is not None)
 
 
-def _pays(sources: Sequence[Source], *, has_base: bool) -> bool:
+def _pays(sources: Sequence[Source], large: int, *, has_base: bool) -> bool:
     logs = [len(source.deleted_keys) if source.reader is None else source.reader.entry_count for source in sources]
     in_base = logs.pop(0) if has_base else 0
     files = sum(1 for count in logs if count)
-    if in_base < _LARGE:
+    if in_base < large:
         return files > 0
     return sum(logs) * _LOG_SHARE >= in_base or files >= _MOST_LOGS
 

@@ -6,36 +6,23 @@ the restore's target, because its procedures do not ask for them.
 
 from __future__ import annotations
 
-import functools
 import logging
-import posixpath
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import pyarrow as pa
 
-from table_format.base_file.footer import footer
-from table_format.base_file.reader import read_base_file
 from table_format.errors import SchemaError
 from table_format.instant import Action, Instant
 from table_format.meta_columns import META_FIELDS
 from table_format.metadata_table import layout
 from table_format.metadata_table.reader import MetadataTable
-from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.table.schema_history import internal_schemas
 from table_format.timeline.timeline import Timeline
-from table_writer.execution.executor import in_threads
 from table_writer.metadata import instants
-from table_writer.metadata.column_statistics import (
-    GrowingBounds,
-    concat_statistics,
-    exact_statistics,
-    indexable_columns,
-    statistics_of,
-    value_type,
-)
+from table_writer.metadata.column_statistics import indexable_columns
 from table_writer.metadata.creation import add_column_stats
+from table_writer.metadata.file_contents import statistics_of_files
 from table_writer.metadata.writer import remove_indexes
 
 _log = logging.getLogger(__name__)
@@ -69,22 +56,21 @@ def repair_statistics(client: TableClient, timeline: Timeline, options: Mapping[
     columns = indexable_columns(schema, {**options, **client.config.raw})
     if table is None or not columns:
         return False
-    files = table.files().select(["partition", "file_name"]).to_pylist()
+    files = table.files().select(["partition", "file_name"])
     if layout.COLUMN_STATS in table.partitions:
         known = table.column_stats(columns[0], schema.field(columns[0]).type)["file_name"].to_pylist()
-        if {file["file_name"] for file in files} <= set(known):
+        if set(files["file_name"].to_pylist()) <= set(known):
             return False
     _log.warning(
         "%s: the %s of another tool left column statistics out: they are built again from %d files",
         client.storage.uri,
         restore,
-        len(files),
+        files.num_rows,
     )
-    job = functools.partial(_of_file, _Source(client.storage, schema, columns))
-    statistics = in_threads(job, [(file["partition"], file["file_name"]) for file in files])
+    statistics = statistics_of_files(client.storage, files, schema, columns)
     if layout.COLUMN_STATS in table.partitions:
         remove_indexes(client, [layout.COLUMN_STATS])
-    add_column_stats(client, concat_statistics(statistics), shards=shards)
+    add_column_stats(client, statistics, shards=shards)
     return True
 
 
@@ -106,37 +92,3 @@ def _had_statistics(client: TableClient, timeline: Timeline) -> bool:
     own = instants.load_metadata_timeline(client.storage)
     commit = next((one for one in own.writes if one.time == timeline.writes[-1].time), None)
     return commit is not None and layout.COLUMN_STATS in own.commit_metadata(commit).partition_to_write_stats
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """Files of one table.
-
-    Attributes:
-        storage: of the table.
-        schema: its columns, meta columns included.
-        columns: names of those with statistics.
-    """
-
-    storage: Storage
-    schema: pa.Schema
-    columns: Sequence[str]
-
-
-def _of_file(source: _Source, place: tuple[str, str]) -> pa.Table:
-    """The statistics of a file: by its footer where that has exact bounds, else of its values, column by column."""
-    path = posixpath.join(*place)
-    base = footer(source.storage, path)
-    bounds = []
-    for name in source.columns:
-        if name not in base.names:
-            continue
-        field = source.schema.field(name)
-        column = GrowingBounds(name, value_type(field.type))
-        exact = exact_statistics(base, name, column.kind, None)
-        if exact is None:
-            column.add_rows(read_base_file(source.storage, path, [name], pa.schema([field]))[name])
-        else:
-            column.add_exact(exact)
-        bounds.append(column.values())
-    return statistics_of(bounds, place[1], place[0], base.metadata)

@@ -6,12 +6,13 @@ The metadata table must never lag behind the data table: an index that a write c
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from table_format.actions.commit import WriteStat
 from table_format.config.index_definitions import forget_indexes
+from table_format.config.option_values import names
 from table_format.config.table_config import update_table_config
 from table_format.errors import CorruptFileError, RecordIndexError, SchemaError, TransactionError
 from table_format.instant import Action
@@ -19,8 +20,10 @@ from table_format.meta_columns import META_COLUMNS
 from table_format.metadata_table import layout
 from table_format.metadata_table.record_index_layout import LAYOUT_KEY, PARTITION, IndexLayout, define_layout
 from table_format.slices.file_slices import FILES_SCHEMA
+from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
+from table_writer.encoding.bloom_records import bloom_records, deleted_bloom_records
 from table_writer.encoding.metadata_records import (
     NO_FILES,
     Records,
@@ -32,10 +35,12 @@ from table_writer.encoding.metadata_records import (
 from table_writer.execution.executor import in_threads
 from table_writer.metadata import instants, recovery
 from table_writer.metadata.compaction import clean_metadata_table, compact_metadata_table
+from table_writer.metadata.file_contents import Statistics, filters_of_files
 from table_writer.metadata.index_files import UNCHANGED, IndexChanges, append_changes
 from table_writer.metadata.recovery import rollback_in_metadata_table
 
 _LOG = logging.getLogger(__name__)
+_FILTERS_AT_ONCE = 1000
 
 
 def update_metadata_table(
@@ -44,7 +49,7 @@ def update_metadata_table(
     *,
     files_added: pa.Table | None = None,
     files_deleted: pa.Table | None = None,
-    column_stats: pa.Table | None = None,
+    column_stats: pa.Table | Statistics | None = None,
     new_partitions: Sequence[str] = (),
     deleted_partitions: Sequence[str] = (),
     index_changes: IndexChanges | None = None,
@@ -62,7 +67,8 @@ def update_metadata_table(
         instant: the data table's instant, any action but a savepoint.
         files_added: columns `partition`, `file_name`, `size` (bytes).
         files_deleted: columns `partition`, `file_name`.
-        column_stats: of `STATISTICS_SCHEMA`, of files added; dropped when the table has no such index.
+        column_stats: of `STATISTICS_SCHEMA`, of files added, or what gives them; not used when the table has no such
+            index.
         new_partitions: partition paths without files added.
         deleted_partitions: partition paths that were deleted.
         index_changes: what the instant changes in the record index; None if that is not known, which takes the
@@ -78,6 +84,7 @@ def update_metadata_table(
     listed = ready_partitions(client, record_index=index_changes is not None)
     if layout.FILES not in listed:
         return
+    listed = (*listed, *_being_built(client))
     own = recovery.recover(storage, instant)
     mapper = index_changes.mapper if index_changes is not None else in_threads
     if compact_metadata_table(client, options, mapper, data=timeline, metadata=own) is not None:
@@ -89,20 +96,50 @@ def update_metadata_table(
     }
     if layout.COLUMN_STATS in listed:
         gone = deleted_column_stats_records(deleted, _indexed_columns(client) if deleted.num_rows else ())
-        known = Records.empty() if column_stats is None else column_stats_records(column_stats)
-        content[layout.COLUMN_STATS] = concatenated(gone, known)
+        known = column_stats(client.config) if callable(column_stats) else column_stats
+        content[layout.COLUMN_STATS] = concatenated(
+            gone, Records.empty() if known is None else column_stats_records(known)
+        )
     instants.start(storage, instant, Action.DELTACOMMIT)
     written = []
     for partition, partition_records in content.items():
-        groups = layout.list_file_groups(storage, partition)
-        if not groups:
-            raise CorruptFileError(
-                f"{layout.FOLDER}/{partition}", 0, "the metadata table has no file group there; drop and rebuild it"
-            )
-        written += instants.append_records(storage, instant, partition, groups, partition_records.hfiles(len(groups)))
+        written += _append(storage, instant, partition, partition_records)
+    if layout.BLOOM_FILTERS in listed:
+        for some in _filters(storage, added, deleted, options or {}):
+            written += _append(storage, instant, layout.BLOOM_FILTERS, some)
     if index_changes is not None and index_changes.files:
         written += _index_logs(client, instant, index_changes, options or {})
     instants.complete(storage, instant, Action.DELTACOMMIT, instants.commit_content(written, "UPSERT_PREPPED"))
+
+
+def _being_built(client: TableClient) -> list[str]:
+    """Indexes of files that Apache's indexer builds meanwhile, and to which it does not add what we commit."""
+    inflight = names(client.config.raw, layout.INFLIGHT_PARTITIONS_KEY)
+    return [
+        name
+        for name in (layout.BLOOM_FILTERS, layout.COLUMN_STATS)
+        if name in inflight
+        and name not in client.config.metadata_partitions
+        and layout.list_file_groups(client.storage, name)
+    ]
+
+
+def _append(storage: Storage, instant: str, partition: str, records: Records) -> list[WriteStat]:
+    groups = layout.list_file_groups(storage, partition)
+    if not groups:
+        raise CorruptFileError(
+            f"{layout.FOLDER}/{partition}", 0, "the metadata table has no file group there; drop and rebuild it"
+        )
+    return instants.append_records(storage, instant, partition, groups, records.hfiles(len(groups)))
+
+
+def _filters(storage: Storage, added: pa.Table, deleted: pa.Table, options: Mapping[str, str]) -> Iterator[Records]:
+    """Records of bloom filters, not too many at once: a filter by Apache's defaults takes 420 KiB."""
+    if deleted.num_rows:
+        yield deleted_bloom_records(deleted)
+    for start in range(0, added.num_rows, _FILTERS_AT_ONCE):
+        some = added.slice(start, _FILTERS_AT_ONCE)
+        yield bloom_records(filters_of_files(storage, some, options))
 
 
 def _index_logs(
@@ -173,17 +210,17 @@ def ready_partitions(client: TableClient, *, record_index: bool = False) -> tupl
     return client.config.metadata_partitions
 
 
-def remove_indexes(client: TableClient, names: Sequence[str]) -> None:
+def remove_indexes(client: TableClient, indexes: Sequence[str]) -> None:
     """Take metadata partitions other than `files` out of use, then delete them. Callers hold the table's lock.
 
     Readers notice it when they next read the table's properties.
     """
-    if layout.FILES in names:
+    if layout.FILES in indexes:
         raise TransactionError("without `files` there is no metadata table; drop the whole of it instead")
-    remaining = [name for name in client.config.metadata_partitions if name not in names]
-    _set_partitions(client, remaining, {LAYOUT_KEY: None} if layout.RECORD_INDEX in names else None)
-    forget_indexes(client.storage, client.config, names)
-    for name in names:
+    remaining = [name for name in client.config.metadata_partitions if name not in indexes]
+    _set_partitions(client, remaining, {LAYOUT_KEY: None} if layout.RECORD_INDEX in indexes else None)
+    forget_indexes(client.storage, client.config, indexes)
+    for name in indexes:
         client.storage.delete_dir(f"{layout.FOLDER}/{name}")
 
 
@@ -194,9 +231,11 @@ def drop_metadata_table(client: TableClient) -> None:
     client.storage.delete_dir(layout.FOLDER)
 
 
-def add_partitions(client: TableClient, names: Sequence[str]) -> None:
-    """List metadata partitions as ready for use."""
-    _set_partitions(client, [*client.reload().metadata_partitions, *names])
+def add_partitions(
+    client: TableClient, added: Sequence[str], properties: Mapping[str, str | None] | None = None
+) -> None:
+    """List metadata partitions as ready for use, and set further properties of the table with that."""
+    _set_partitions(client, [*client.reload().metadata_partitions, *added], properties)
 
 
 def list_index(client: TableClient, layout_in_use: IndexLayout, since: str, *, private: bool = False) -> None:
@@ -226,9 +265,9 @@ def list_index(client: TableClient, layout_in_use: IndexLayout, since: str, *, p
 
 
 def _set_partitions(
-    client: TableClient, names: Sequence[str], properties: Mapping[str, str | None] | None = None
+    client: TableClient, listed: Sequence[str], properties: Mapping[str, str | None] | None = None
 ) -> None:
-    text = ",".join(sorted(set(names)))
+    text = ",".join(sorted(set(listed)))
     changes = {layout.PARTITIONS_KEY: text, layout.INFLIGHT_PARTITIONS_KEY: "", **(properties or {})}
     client.config = update_table_config(client.storage, changes)
 
@@ -250,7 +289,7 @@ def record_commit(
     client: TableClient,
     instant: str,
     stats: Sequence[WriteStat],
-    column_stats: pa.Table | None,
+    column_stats: Statistics | None,
     *,
     index_changes: IndexChanges | None,
     options: Mapping[str, str],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeVar
 
-from table_format.config.option_values import alias, choice, flag, whole_number
+from table_format.config.option_values import alias, choice, flag, names, whole_number
 from table_format.errors import OptionError
 
 #: Least age of files that a repair deletes.
@@ -16,6 +16,8 @@ REPAIR_MINUTES: Final = "hoodie.catalog.repair.minutes"
 TTL_DAYS: Final = "hoodie.partition.ttl.strategy.days.retain"
 
 _TTL_CLASS: Final = "hoodie.partition.ttl.strategy.class"
+BLOOM_COLUMNS: Final = "hoodie.metadata.index.bloom.filter.column.list"
+BLOOM_GROUPS: Final = "hoodie.metadata.index.bloom.filter.file.group.count"
 
 _Policy = TypeVar("_Policy", bound=Enum)
 
@@ -148,6 +150,9 @@ class ProtocolOptions:
         metadata: create a metadata table with a new table.
         column_stats: create the column statistics index with a new metadata table.
         column_stats_shards: number of file groups of that index, which never changes.
+        bloom_filters: create the index of bloom filters with a new metadata table.
+        bloom_shards: number of file groups of that index.
+        bloom_columns: columns that it is asked for; empty for record keys, which alone have filters.
         repair_minutes: least age of files that belong to nothing and are deleted by a repair.
         lock: see `LockOptions`.
         clean: see `CleanOptions`.
@@ -162,6 +167,9 @@ class ProtocolOptions:
     metadata: bool = True
     column_stats: bool = True
     column_stats_shards: int = 2
+    bloom_filters: bool = False
+    bloom_shards: int = 4
+    bloom_columns: tuple[str, ...] = ()
     repair_minutes: int = 60
     lock: LockOptions = LockOptions()
     clean: CleanOptions = CleanOptions()
@@ -185,6 +193,9 @@ class ProtocolOptions:
             metadata=flag(options, "hoodie.metadata.enable", default=True),
             column_stats=flag(options, "hoodie.metadata.index.column.stats.enable", default=True),
             column_stats_shards=whole_number(options, "hoodie.metadata.index.column.stats.file.group.count", 2, 1),
+            bloom_filters=flag(options, "hoodie.metadata.index.bloom.filter.enable"),
+            bloom_shards=whole_number(options, BLOOM_GROUPS, 4, 1),
+            bloom_columns=names(options, BLOOM_COLUMNS),
             repair_minutes=whole_number(options, REPAIR_MINUTES, 60, 0),
             lock=_lock(options, interval * misses),
             clean=_clean(options),

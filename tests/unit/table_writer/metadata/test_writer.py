@@ -2,6 +2,7 @@ import json
 import os
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from table_format.codecs.avro_file import read_avro_file
@@ -415,7 +416,7 @@ def test_a_bad_option_is_named(table, text):
     ("name", "removed"),
     [
         ("v6_1200__rli_part", "record_index"),
-        ("v6_0150__bloom_replace", "bloom_filters"),
+        ("v6_0150__bloom_replace", None),
         ("v6_1200__bkt_archive", None),
         ("v6_0150__bkt_complex", None),
     ],
@@ -424,9 +425,13 @@ def test_apaches_metadata_table_is_continued_and_compacted(name, removed, tmp_pa
     client = golden.client_of(golden.lay_out(name, tmp_path))
     before = read(client)
     rows, statistics_before = golden.file_rows(before.files()), before.column_stats_raw().num_rows
+    filtered = before.bloom_filters(before.files())
     partition = before.all_partitions()[0]
     for number in range(1, 4):
         time = f"20991231{number:09d}"
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.table({"_hoodie_record_key": [f"k{number}"]}), sink)
+        client.storage.create(f"{partition}/new{number}.parquet", sink.getvalue().to_pybytes())
         begin(client, time)
         update_metadata_table(
             client,
@@ -441,7 +446,13 @@ def test_apaches_metadata_table_is_continued_and_compacted(name, removed, tmp_pa
     assert golden.file_rows(after.files()) == sorted(expected)
     assert after.column_stats_raw().num_rows == statistics_before + 3
     assert any("20991231" in text and " commit COMPLETED" in text for text in metadata_instants(client))
-    assert client.config.metadata_partitions == ("column_stats", "files")
+    filters = after.bloom_filters(after.files())
+    if filtered is not None:
+        assert filters.num_rows == filtered.num_rows + 3
+        assert client.config.metadata_partitions == ("bloom_filters", "column_stats", "files")
+    else:
+        assert filters is None
+        assert client.config.metadata_partitions == ("column_stats", "files")
     if removed:
         assert removed in caplog.text
         assert not client.storage.exists(f".hoodie/metadata/{removed}")
