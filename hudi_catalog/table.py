@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,13 +22,17 @@ from pushdown.expression import HudiExpression
 from table_format.errors import ArgumentError, SchemaError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
 from table_writer.table_writes import Options, TableWrites
 
 if TYPE_CHECKING:
+    from hudi_catalog.merge import Merge
     from table_format.timeline.timeline import Timeline
     from table_writer.execution.executor import Executor
+    from table_writer.execution.sources import ComputedRows
+    from table_writer.in_place.change import Change
     from table_writer.summary import WriteSummary
     from table_writer.writer import TableWriter
 
@@ -169,6 +174,62 @@ class Table(catalog.table.Table, TableWrites[Any]):
     ) -> WriteSummary:
         source, timeline = self._source(operation, rows)
         summary = self.writer.write(operation, source, options, partitions, timeline=timeline)
+        self.refresh()
+        return summary
+
+    def update(
+        self, values: Mapping[str, Any], where: str | HudiExpression | None = None, options: Options | None = None
+    ) -> WriteSummary:
+        """Change columns of the rows that fulfil a condition, in one commit.
+
+        Only files that may hold such rows are read, and of these the columns that are needed. Ordering columns have no
+        say: the rows are the table's own.
+
+        Args:
+            values: the new value of each column: a text is an SQL expression of the row's columns in DuckDB's dialect,
+                such as `"price * 2"` or `"'sold'"`; any other object is the value itself.
+            where: the rows, as for `scan`; None for all.
+            options: for this write.
+
+        Raises:
+            MissingPackageError: DuckDB is not installed.
+            SchemaError: the table has no such column.
+            ExpressionError: an expression or the condition does not parse, or does not fit the columns.
+            RecordError: a value that its column cannot hold, or a new record key or partition.
+        """
+        from hudi_catalog.merge import update_of
+
+        return self._change(update_of(self.client, values, where), options)
+
+    def merge(self, source: Any, on: str | Sequence[str]) -> Merge:
+        """Begin a merge of rows into the table: clauses follow, and `execute` commits it.
+
+        Args:
+            source: the rows, in any form that writes take; they are held in memory.
+            on: names of columns that are equal in matching rows, or a condition as SQL text in DuckDB's dialect, which
+                calls the sides `target` and `source`.
+
+        Raises:
+            ExpressionError: the condition does not parse, or names columns that are not there.
+        """
+        from hudi_catalog.merge import Merge
+        from hudi_catalog.sources.rows import arrow_rows
+
+        self.client.reload()
+        rows = arrow_rows(source, self._columns(self.client.timeline()), time_zone=self._time_zone)
+        return Merge(self.client, rows.open().read_all(), on, self._change)
+
+    def _change(self, change: Change, options: Options | None) -> WriteSummary:
+        """Write the rows of a change in place; they are computed again where another writer was faster."""
+        writer = self.writer
+        merged = WriteOptions.of_user(options, self._write_options)
+        values = {registry.PARTIAL_COLUMNS.key: "true"} if change.is_partial else {}
+        with contextlib.ExitStack() as stack:
+
+            def rows() -> ComputedRows:
+                return stack.enter_context(change.rows(merged))
+
+            summary = writer.write(Operation.UPSERT, rows(), {**(options or {}), **values}, renew=rows)
         self.refresh()
         return summary
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from table_format.codecs.avro_schema import schema_text
 from table_format.codecs.avro_schema_tree import columns_of_hudi_types
 from table_format.config.table_config import TableConfig
-from table_format.errors import ConflictError, SchemaError, UnsupportedTableError, did_you_mean
+from table_format.errors import ConflictError, RecordError, SchemaError, UnsupportedTableError, did_you_mean
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.schema.evolution import merge_schemas, storage_schema
 from table_format.table.client import TableClient
@@ -27,7 +27,7 @@ from table_writer.commit.transaction import WriteTransaction
 from table_writer.early_checks import refuse_options
 from table_writer.execution.executor import Executor, RowSource
 from table_writer.execution.progress import WriteProgress
-from table_writer.execution.sources import refuse_untyped, without_delete_flag
+from table_writer.execution.sources import ComputedRows, refuse_untyped, without_delete_flag
 from table_writer.indexed_write import write_by_index
 from table_writer.metadata.column_statistics import concat_statistics
 from table_writer.plan import option_registry as registry
@@ -183,9 +183,21 @@ class WriteJob:
             # Again, like all that is read of the table: another writer may have added a column before the begin.
             schema = self._schema_after(batch)
             outcome = self._write(transaction, batch, schema, progress)
+            self._check_new_keys(outcome)
             progress.phase("committing")
             self._commit(transaction, outcome, schema)
         return transaction.instant, outcome
+
+    def _check_new_keys(self, outcome: Outcome) -> None:
+        """Rows that were read from the table must be in it under the keys that are made of them."""
+        if not isinstance(self.source, ComputedRows) or self.source.new_keys is None:
+            return
+        inserted = sum(file.stat.num_inserts for file in outcome.files)
+        if inserted != self.source.new_keys:
+            raise RecordError(
+                f"{self.client.storage.uri}: {inserted} rows would be inserted, and {self.source.new_keys} are new: "
+                "the record keys that the table's properties give for its rows are not those that they have"
+            )
 
     def _is_repeatable(self) -> bool:
         if self.source is None or self.renew is not None:

@@ -29,6 +29,8 @@ _COMMANDS: Final = {
     "create": "hudi_catalog.cli.write_commands",
     "write": "hudi_catalog.cli.write_commands",
     "delete": "hudi_catalog.cli.write_commands",
+    "update": "hudi_catalog.cli.write_commands",
+    "merge": "hudi_catalog.cli.write_commands",
     "clean": "hudi_catalog.cli.service_commands",
     "repair": "hudi_catalog.cli.service_commands",
     "archive": "hudi_catalog.cli.service_commands",

@@ -1,4 +1,4 @@
-"""The commands that create and change tables: `hudi-catalog create | write | delete`.
+"""The commands that create and change tables: `hudi-catalog create | write | delete | update | merge`.
 
 The writer is imported when a command runs: the other commands start without it.
 """
@@ -60,6 +60,28 @@ class IndexKind(StrEnum):
     bucket = "bucket"
     record_index = "record_index"
     record_level_index = "record_level_index"
+
+
+class Matched(StrEnum):
+    """What happens to the table's rows that match one of the files."""
+
+    update = "update"
+    delete = "delete"
+    keep = "keep"
+
+
+class NotMatched(StrEnum):
+    """What happens to rows of the files that match none."""
+
+    insert = "insert"
+    skip = "skip"
+
+
+class NotMatchedBySource(StrEnum):
+    """What happens to the table's rows that no row of the files matches."""
+
+    delete = "delete"
+    keep = "keep"
 
 
 Key = Annotated[str | None, typer.Option("--key", help="Column or columns of the record key, separated by commas.")]
@@ -225,6 +247,81 @@ def delete(
     else:
         summary = table.delete_partitions(partition or [])
     _print_summary(summary, as_json=as_json)
+
+
+def update(
+    path: TablePath,
+    *,
+    values: Annotated[
+        list[str],
+        typer.Option("--set", metavar="COLUMN=SQL", help="Column and the SQL expression of its new value; repeatable."),
+    ],
+    where: Annotated[str | None, typer.Option("--where", help="Condition in SQL on the rows; all by default.")] = None,
+    option: WriterOptions = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Change columns of rows that fulfil a condition, in one commit."""
+    pairs = [text.partition("=") for text in values]
+    for name, equals, expression in pairs:
+        if not (name.strip() and equals and expression.strip()):
+            raise typer.BadParameter(f"--set takes COLUMN=SQL, not {name + equals + expression!r}")
+    table = open_table(path, options=all_options(config, option))
+    summary = table.update({name.strip(): expression for name, _, expression in pairs}, where)
+    _print_summary(summary, as_json=as_json)
+
+
+def merge(
+    path: TablePath,
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Parquet, Arrow IPC, CSV or JSON lines; - is standard input.")
+    ],
+    *,
+    on: Annotated[
+        str, typer.Option("--on", help="Columns that are equal in matching rows, separated by commas, or a condition.")
+    ],
+    matched: Annotated[
+        Matched, typer.Option("--matched", case_sensitive=False, help="What happens to matching rows of the table.")
+    ] = Matched.update,
+    matched_if: Annotated[
+        str | None, typer.Option("--matched-if", help="Condition in SQL on target and source; others stay as they are.")
+    ] = None,
+    not_matched: Annotated[
+        NotMatched, typer.Option("--not-matched", case_sensitive=False, help="What happens to rows that match none.")
+    ] = NotMatched.insert,
+    not_matched_by_source: Annotated[
+        NotMatchedBySource,
+        typer.Option(
+            "--not-matched-by-source",
+            case_sensitive=False,
+            help="What happens to rows that no row of the files meets.",
+        ),
+    ] = NotMatchedBySource.keep,
+    schema_evolution: Annotated[
+        bool, typer.Option("--schema-evolution", help="Add columns of the files that the table lacks.")
+    ] = False,
+    file_format: Format = None,
+    time_zone: TimeZone = None,
+    option: WriterOptions = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Merge the rows of files into a table, in one commit."""
+    table = open_table(path, options=all_options(config, option))
+    columns = _names(on)
+    named = set(columns) <= set(table.columns.names)
+    change = table.merge(_rows(files, file_format, table, time_zone), columns if named else on)
+    if schema_evolution:
+        change.with_schema_evolution()
+    if matched is Matched.update:
+        change.when_matched_update_all(matched_if)
+    elif matched is Matched.delete:
+        change.when_matched_delete(matched_if)
+    if not_matched is NotMatched.insert:
+        change.when_not_matched_insert_all()
+    if not_matched_by_source is NotMatchedBySource.delete:
+        change.when_not_matched_by_source_delete()
+    _print_summary(change.execute(), as_json=as_json)
 
 
 def _rows(

@@ -13,6 +13,7 @@ import pyarrow.dataset
 from table_format.errors import ArgumentError, SchemaError
 from table_format.meta_columns import IS_DELETED, META_COLUMNS
 from table_format.schema.evolution import conform, storage_schema
+from table_format.storage import Storage
 from table_writer.execution.exchange import Segment, Segments, SpillFile, SpillFolder
 from table_writer.execution.executor import RowSource
 
@@ -137,6 +138,38 @@ class ArrowRows(RowSource):
     def __exit__(self, *_: object) -> None:
         if isinstance(self._source, _Spool):
             self._source.remove()
+
+
+class ComputedRows(ArrowRows):
+    """Rows that were computed from those of a table, to be upserted: they win whatever the ordering values are.
+
+    Args:
+        schema: their columns.
+        batches: the rows, computed when they are read first; told the object, to count new keys.
+        memory: see `ArrowRows`.
+        folder: see `ArrowRows`.
+        uri: of the table.
+
+    Attributes:
+        new_keys: how many of the rows read so far have a record key that the table lacks; None if that is not known.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        batches: Callable[[ComputedRows], Iterator[pa.RecordBatch]],
+        *,
+        memory: int,
+        folder: str | None,
+        uri: str,
+    ) -> None:
+        super().__init__(pa.RecordBatchReader.from_batches(schema, batches(self)), memory=memory, folder=folder)
+        self.new_keys: int | None = None
+        self._uri = uri
+
+    def reads_table(self, storage: Storage, name: str) -> bool:  # noqa: ARG002  # a location is more exact
+        """Whether the table is the one being written."""
+        return self._uri == storage.uri
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ EXCEPTIONS = {
 ENGINE_LIBRARIES = {
     "pyspark": ("spark_writer",),
     "py4j": ("spark_writer", "hudi_catalog.local_metastore"),
-    "sqlglot": ("pushdown", "hudi_catalog.gateway"),
+    "sqlglot": ("pushdown", "hudi_catalog.gateway", "table_writer.in_place"),
+    "duckdb": ("table_writer.in_place",),
     "typer": ("hudi_catalog",),
     "thriftpy2": ("hudi_catalog.server", "hudi_catalog.trino", "hudi_catalog.metastore", "hudi_catalog.hive"),
     "thrift": (),

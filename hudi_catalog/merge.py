@@ -1,0 +1,164 @@
+"""Updates and merges: the clauses that Delta's users know, as a change that the writer takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from pushdown.expression import HudiExpression
+from table_format.codecs.arrow_numpy import from_numpy
+from table_format.errors import ArgumentError, SchemaError
+from table_format.schema.evolution import merge_schemas, storage_schema
+from table_format.table.client import TableClient
+from table_writer.in_place.change import Change, assignments, clause_of
+from table_writer.in_place.expressions import SOURCE, TARGET, Expressions, named
+from table_writer.in_place.matching import equalities, filter_of_source, join_condition, text_of
+from table_writer.in_place.query import PRESENT, Clause, Kind
+
+if TYPE_CHECKING:
+    from table_writer.summary import WriteSummary
+    from table_writer.table_writes import Options
+
+Values = Mapping[str, Any]
+
+
+def update_of(client: TableClient, values: Values, where: str | HudiExpression | None) -> Change:
+    """The change that `Table.update` makes."""
+    schema = _columns_of(client)
+    expressions = Expressions({TARGET: schema.names})
+    assigned = assignments(values, schema, expressions, sides=(TARGET,))
+    clauses = [Clause(Kind.MATCHED, assigned)]
+    return Change(client, schema, clauses, expressions, filter=where)
+
+
+class Merge:
+    """A merge of rows into a table; made by `Table.merge`.
+
+    Of each kind of row the first clause whose condition it fulfils is used; a row that fulfils none stays as it is, or
+    is left out. Values and conditions are SQL in DuckDB's dialect, which calls the sides `target` and `source`; a value
+    that is no text stands for itself.
+
+    Args:
+        client: the table.
+        source: the rows.
+        on: see `Table.merge`.
+        commit: makes a change, with the options of a write.
+    """
+
+    def __init__(
+        self,
+        client: TableClient,
+        source: pa.Table,
+        on: str | Sequence[str],
+        commit: Callable[[Change, Options | None], WriteSummary],
+    ) -> None:
+        self._client = client
+        self._commit = commit
+        self._schema = _columns_of(client)
+        self._source = source
+        self._expressions = Expressions({TARGET: self._schema.names, SOURCE: source.column_names})
+        self._on = join_condition(on, self._expressions)
+        self._clauses: list[Clause] = []
+        self._evolves = False
+
+    def with_schema_evolution(self) -> Self:
+        """Let `…_all` clauses add the source's columns that the table lacks."""
+        if self._clauses:
+            raise ArgumentError("with_schema_evolution comes before the clauses")
+        self._evolves = True
+        self._schema = merge_schemas(self._schema, storage_schema(self._source.schema))
+        return self
+
+    def when_matched_update(self, values: Values, condition: str | None = None) -> Self:
+        """Set columns of rows that match."""
+        sides = (TARGET, SOURCE)
+        return self._add(Kind.MATCHED, self._assigned(values, sides), condition, sides)
+
+    def when_matched_update_all(self, condition: str | None = None) -> Self:
+        """Set all columns that the source has."""
+        return self._add(Kind.MATCHED, self._all(), condition, (TARGET, SOURCE))
+
+    def when_matched_delete(self, condition: str | None = None) -> Self:
+        """Delete rows that match."""
+        return self._add(Kind.MATCHED, None, condition, (TARGET, SOURCE))
+
+    def when_not_matched_insert(self, values: Values, condition: str | None = None) -> Self:
+        """Insert rows of the source that match none; columns without a value are null."""
+        return self._add_insert(self._assigned(values, (SOURCE,)), condition)
+
+    def when_not_matched_insert_all(self, condition: str | None = None) -> Self:
+        """Insert rows of the source that match none, with all their columns."""
+        return self._add_insert(self._all(), condition)
+
+    def when_not_matched_by_source_update(self, values: Values, condition: str | None = None) -> Self:
+        """Set columns of the table's rows that no row of the source matches; the whole table is read."""
+        return self._add(Kind.NOT_MATCHED_BY_SOURCE, self._assigned(values, (TARGET,)), condition, (TARGET,))
+
+    def when_not_matched_by_source_delete(self, condition: str | None = None) -> Self:
+        """Delete the table's rows that no row of the source matches; the whole table is read."""
+        return self._add(Kind.NOT_MATCHED_BY_SOURCE, None, condition, (TARGET,))
+
+    def execute(self, options: Options | None = None) -> WriteSummary:
+        """Make the change, in one commit.
+
+        Args:
+            options: for this write.
+
+        Raises:
+            ArgumentError: there is no clause.
+            MissingPackageError: DuckDB is not installed.
+            RecordError: a record has several rows in the source; a value that its column cannot hold; or a record
+                would get another key or partition.
+            ConflictError: every attempt conflicted with another writer.
+        """
+        if not self._clauses:
+            raise ArgumentError("a merge needs a clause, such as when_matched_update_all()")
+        return self._commit(self._change(), options)
+
+    def _change(self) -> Change:
+        by_source = any(clause.kind is Kind.NOT_MATCHED_BY_SOURCE for clause in self._clauses)
+        return Change(
+            self._client,
+            self._schema,
+            self._clauses,
+            self._expressions,
+            filter=None if by_source else filter_of_source(self._on, self._schema, self._source),
+            condition=self._on,
+            source=self._source.append_column(PRESENT, from_numpy(np.ones(len(self._source), np.bool_))),
+        )
+
+    def _assigned(self, values: Values, sides: Sequence[str]) -> dict[str, str]:
+        return assignments(values, self._schema, self._expressions, sides=sides)
+
+    def _all(self) -> dict[str, str]:
+        columns = {name: self._expressions.column(TARGET, name) for name in self._source.column_names}
+        unknown = [name for name, column in columns.items() if column is None]
+        if unknown and not self._evolves:
+            raise SchemaError(
+                f"the table has no column {unknown[0]!r} of the source; columns are {self._schema.names}. "
+                "with_schema_evolution() adds it"
+            )
+        return {column or name: named(SOURCE, name) for name, column in columns.items()}
+
+    def _add_insert(self, values: dict[str, str], condition: str | None) -> Self:
+        equal = {name for name, _ in equalities(self._on)}
+        missing = [name for name in self._client.config.record_key_fields if name not in equal]
+        if missing:
+            raise ArgumentError(
+                f"rows that match none may have a key that the table has: the condition {text_of(self._on)!r} must say "
+                f"that the record key's column {missing[0]!r} equals a value of the source"
+            )
+        return self._add(Kind.NOT_MATCHED, values, condition, (SOURCE,))
+
+    def _add(self, kind: Kind, values: Values | None, condition: str | None, sides: Sequence[str]) -> Self:
+        self._clauses.append(clause_of(kind, self._expressions, values, condition, sides=sides))
+        return self
+
+
+def _columns_of(client: TableClient) -> pa.Schema:
+    """The columns that the table has now."""
+    client.reload()
+    return client.table_schema()

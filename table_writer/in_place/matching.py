@@ -1,0 +1,92 @@
+"""Which rows of a table those of a source can match, told by equalities of the join's condition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from pushdown.builder import col
+from pushdown.expression import HudiExpression, all_of
+from table_writer.in_place.expressions import DIALECT, SOURCE, TARGET, Expressions, named
+
+#: Beyond so many values a range of them is looked for: each costs microseconds, and they hardly spare files any more.
+_MOST_VALUES = 5_000
+
+
+def join_condition(on: str | Sequence[str], expressions: Expressions) -> exp.Expression:
+    """The condition as a tree: of a text, or of names of columns that are equal on both sides.
+
+    Raises:
+        ExpressionError: it is no condition on columns of both.
+    """
+    if isinstance(on, str) and expressions.column(TARGET, on) is None:
+        return expressions.parsed(on, sides=(TARGET, SOURCE))
+    on = [on] if isinstance(on, str) else on
+    tests = []
+    for name in on:
+        for side in (TARGET, SOURCE):
+            expressions.parsed(named(side, name), sides=(side,))
+        tests.append(f"{named(TARGET, name)} = {named(SOURCE, name)}")
+    return expressions.parsed(" AND ".join(tests), sides=(TARGET, SOURCE))
+
+
+def text_of(condition: exp.Expression) -> str:
+    """A condition as SQL."""
+    return condition.sql(dialect=DIALECT)
+
+
+def equalities(condition: exp.Expression) -> Iterator[tuple[str, exp.Expression]]:
+    """Columns of the table that must equal an expression of the source."""
+    for test in condition.flatten() if isinstance(condition, exp.And) else [condition]:
+        bare = test.unnest()
+        if not isinstance(bare, exp.EQ):
+            continue
+        for left, right in ((bare.this, bare.expression), (bare.expression, bare.this)):
+            tables = {column.table for column in right.find_all(exp.Column)}
+            if isinstance(left, exp.Column) and left.table == TARGET and tables <= {SOURCE}:
+                yield left.name, right
+
+
+def same_columns(condition: exp.Expression, names: Sequence[str]) -> bool:
+    """Whether a condition is that these columns are equal on both sides, and nothing else."""
+    tests = list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
+    pairs = [(name, value.name) for name, value in equalities(condition) if isinstance(value, exp.Column)]
+    return len(tests) == len(names) and sorted(pairs) == sorted((name, name) for name in names)
+
+
+def filter_of_source(condition: exp.Expression, table: pa.Schema, source: pa.Table) -> HudiExpression | None:
+    """A condition that each row of the table fulfils which matches some row of the source; None for none.
+
+    Args:
+        condition: of the join.
+        table: the table's columns.
+        source: its rows.
+    """
+    tests = []
+    for name, value in equalities(condition):
+        if isinstance(value, exp.Column) and name in table.names:
+            values = source[value.name]
+            tests += [_among(name, values)] if _is_comparable(table.field(name).type, values.type) else []
+    return all_of(*tests) if tests else None
+
+
+def _is_comparable(kind: pa.DataType, other: pa.DataType) -> bool:
+    """Whether equality has one meaning in DuckDB and in plans: of whole numbers, texts, days and booleans."""
+    types = pa.types
+    if types.is_integer(kind):
+        return bool(types.is_signed_integer(other))
+    return kind == other and bool(types.is_string(kind) or types.is_date32(kind) or types.is_boolean(kind))
+
+
+def _among(name: str, values: Any) -> HudiExpression:
+    distinct = pc.unique(values).drop_null()
+    if not len(distinct):
+        return col(name).is_null() & col(name).is_not_null()
+    if len(distinct) <= _MOST_VALUES:
+        return col(name).is_in(distinct.to_pylist())
+    bounds = pc.min_max(distinct).as_py()
+    return col(name).between(bounds["min"], bounds["max"])

@@ -1,0 +1,245 @@
+"""Updates and merges: what they change, what they read, and what they refuse."""
+
+import datetime as dt
+import decimal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from catalog.scan import Scan
+from hudi_catalog import HudiError, Table, create_table, open_table
+from pushdown import col
+from pushdown.errors import ExpressionError, FilterSyntaxError, UnknownColumnError
+from table_format.errors import ArgumentError, MissingPackageError, RecordError, SchemaError
+from table_writer.record_index.verify import verify_index
+from table_writer.write_job import WriteJob
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("day", pa.string()),
+        ("n", pa.int32()),
+        ("price", pa.decimal128(8, 2)),
+        ("note", pa.string()),
+        ("at", pa.timestamp("us", "UTC")),
+    ]
+)
+ROWS = [
+    {"id": number, "day": f"d{number % 2}", "n": number, "price": decimal.Decimal(number), "note": None, "at": None}
+    for number in range(10)
+]
+
+
+@pytest.fixture(params=["BUCKET", "RECORD_INDEX"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
+    made = create_table(
+        tmp_path / "shop", SCHEMA, record_key="id", partition_by="day", ordering="n", index=request.param
+    )
+    made.upsert(pa.Table.from_pylist(ROWS, SCHEMA))
+    return made
+
+
+def content(table: Table) -> dict[int, dict[str, Any]]:
+    """Rows by key, of the table opened anew."""
+    rows = open_table(table.client.storage.uri).scan(columns=SCHEMA.names).to_arrow().to_pylist()
+    assert len(rows) == len({row["id"] for row in rows})
+    return {row["id"]: row for row in rows}
+
+
+def expected(**changes: dict[str, Any] | None) -> dict[int, dict[str, Any]]:
+    """The first rows, with some columns changed; None for a row that is gone."""
+    rows = {row["id"]: dict(row) for row in ROWS}
+    for key, values in changes.items():
+        number = int(key.removeprefix("k"))
+        if values is None:
+            del rows[number]
+        else:
+            rows[number] = {**dict.fromkeys(SCHEMA.names), **rows.get(number, {"id": number}), **values}
+    return rows
+
+
+def test_an_update_sets_expressions_and_values(table: Table) -> None:
+    at = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
+    # the ordering column falls, and the rows change all the same
+    summary = table.update({"n": "n - 100", "note": "day || '!'", "price": 1.005, "at": at}, "id >= 8")
+    assert (summary.rows_inserted, summary.rows_updated, summary.rows_deleted) == (0, 2, 0)
+    one = decimal.Decimal("1.00")  # as an assignment in SQL rounds; the float is below the half
+    assert content(table) == expected(
+        k8={"n": -92, "note": "d0!", "price": one, "at": at}, k9={"n": -91, "note": "d1!", "price": one, "at": at}
+    )
+    if "record_index" in table.config.metadata_partitions:
+        assert not any(verify_index(table.client).counts.values())
+
+
+def test_an_update_reads_and_writes_what_it_needs(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    scans: list[Scan] = []
+    read = Scan.to_batch_reader
+    monkeypatch.setattr(Scan, "to_batch_reader", lambda self: scans.append(self) or read(self))  # type: ignore[func-returns-value]
+    table.update({"note": "upper(day)"}, (col("day") == "d1") & (col("id") == 3))
+    assert content(table) == expected(k3={"note": "D1"})
+    assert set(scans[0].columns or ()) == {"_hoodie_record_key", "id", "day"}
+    assert [split.partition for split in scans[0].plan().splits] == ["d1"]
+
+
+def test_all_clauses_of_a_merge(table: Table) -> None:
+    source = [
+        {"id": 1, "day": "d1", "n": 0, "word": "gone"},
+        {"id": 2, "day": "d0", "n": -5, "word": "two"},
+        {"id": 3, "day": "d1", "n": 7, "word": None},
+        {"id": 20, "day": "d9", "n": 1, "word": "new"},
+        {"id": 21, "day": "d9", "n": 1, "word": "skip"},
+    ]
+    summary = (
+        table.merge(source, "target.id = source.id")
+        .when_matched_delete("word = 'gone'")
+        .when_matched_update({"n": "target.n + source.n", "note": "word"}, "source.n < 0")
+        .when_matched_update({"note": "'rest'"})
+        .when_not_matched_insert({"id": "source.id", "day": "source.day", "note": "word"}, "word <> 'skip'")
+        .when_not_matched_by_source_delete("target.id = 9")
+        .when_not_matched_by_source_update({"note": 5}, "target.id > 7")
+        .execute()
+    )
+    assert (summary.rows_inserted, summary.rows_updated, summary.rows_deleted) == (1, 3, 2)
+    assert content(table) == expected(
+        k1=None,
+        k2={"n": -3, "note": "two"},
+        k3={"note": "rest"},
+        k20={"day": "d9", "note": "new"},
+        k9=None,
+        k8={"note": "5"},
+    )
+
+
+@pytest.mark.parametrize("on", ["id", ["id", "day"]])
+def test_update_all_and_insert_all(table: Table, on: Any) -> None:
+    source = pa.table({"id": [4, 30], "day": ["d0", "d0"], "note": ["four", "thirty"]})
+    table.merge(source, on).when_matched_update_all().when_not_matched_insert_all().execute()
+    assert content(table) == expected(k4={"note": "four"}, k30={"day": "d0", "note": "thirty"})
+
+
+def test_a_merge_reads_files_that_may_match(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = create_table(tmp_path / "t", SCHEMA, record_key="id", partition_by="day", buckets=1)
+    table.upsert(pa.Table.from_pylist(ROWS, SCHEMA))
+    scans: list[Scan] = []
+    read = Scan.to_batch_reader
+    monkeypatch.setattr(Scan, "to_batch_reader", lambda self: scans.append(self) or read(self))  # type: ignore[func-returns-value]
+    source = [{"id": 3, "day": "d1"}, {"id": None, "day": "d1"}]
+    table.merge(source, ["id", "day"]).when_matched_update({"note": "'x'"}).execute()
+    assert [split.partition for split in scans[0].plan().splits] == ["d1"]
+    assert content(table) == expected(k3={"note": "x"})
+    table.merge(source[:0] or pa.table({"id": pa.array([], pa.int64())}), "id").when_matched_delete().execute()
+    assert not scans[1].plan().splits
+
+
+def test_new_columns_come_by_schema_evolution(table: Table) -> None:
+    source = pa.table({"id": [1, 40], "day": ["d1", "d0"], "extra": [1.5, 2.5]})
+    with pytest.raises(SchemaError, match=r"no column 'extra' of the source.*with_schema_evolution"):
+        table.merge(source, "id").when_matched_update_all()
+    merge = table.merge(source, "id").with_schema_evolution()
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    rows = open_table(table.client.storage.uri).scan("extra IS NOT NULL", ["id", "n", "extra"]).to_arrow().to_pylist()
+    assert sorted(map(tuple, (row.values() for row in rows))) == [(1, 1, 1.5), (40, None, 2.5)]
+
+
+def test_nothing_to_change_changes_nothing(table: Table) -> None:
+    table.update({"n": 1}, "id = 77")
+    table.merge([{"id": 77}], "id").when_matched_delete().execute()
+    assert content(table) == expected()
+
+
+REFUSED: list[tuple[Callable[[Table], Any], type[HudiError], str]] = [
+    (lambda t: t.update({}), ArgumentError, "values are a dict"),
+    (lambda t: t.update({"pric": 1}), SchemaError, r"no column 'pric' \(did you mean price\?\)"),
+    (lambda t: t.update({"_hoodie_record_key": "'x'"}), SchemaError, "no column"),
+    (lambda t: t.update({"n": "m + 1"}), UnknownColumnError, "no column 'm'"),
+    (lambda t: t.update({"n": "source.n"}), ExpressionError, "source"),
+    (lambda t: t.update({"n": "n +"}), FilterSyntaxError, "no SQL expression"),
+    (lambda t: t.update({"n": "max(n)"}), ExpressionError, "an aggregate"),
+    (lambda t: t.update({"n": "(SELECT 1)"}), ExpressionError, "a query"),
+    (lambda t: t.update({"n": "row_number() OVER ()"}), ExpressionError, "a window function"),
+    (lambda t: t.update({"n": "DROP TABLE x"}), ExpressionError, "a statement"),
+    (lambda t: t.update({"n": "'abc'"}), RecordError, "abc"),
+    (lambda t: t.update({"n": "n * 1000000000000"}), RecordError, "computed"),
+    (lambda t: t.update({"id": "id + 1"}), RecordError, "'id' of the record key or partition path would change from"),
+    (lambda t: t.update({"day": "'d7'"}), RecordError, "'day'.*'d7'; delete the record"),
+    (lambda t: t.update({"n": 1}, "nn = 1"), UnknownColumnError, "nn"),
+    (lambda t: t.merge([{"id": 1}], "id").execute(), ArgumentError, "needs a clause"),
+    (lambda t: t.merge([{"id": 1}], "key"), UnknownColumnError, "no column 'key'"),
+    (
+        lambda t: t.merge([{"id": 1}], "target.id = id"),
+        ExpressionError,
+        "in both; write target.id or source.id",
+    ),
+    (
+        lambda t: t.merge([{"n": 1}], "n").when_not_matched_insert_all(),
+        ArgumentError,
+        "key's column 'id' equals",
+    ),
+    (
+        lambda t: t.merge([{"id": 1}], "id").when_not_matched_insert({"n": "target.n"}),
+        ExpressionError,
+        "no row of",
+    ),
+    (
+        lambda t: t.merge([{"id": 1, "n": 5}] * 2, "id").when_matched_update_all().execute(),
+        RecordError,
+        r"several rows in the source, such as \{'id': 1",
+    ),
+    (
+        lambda t: (
+            t.merge([{"id": 1, "day": "d1"}] * 2, ["id", "day"])
+            .when_matched_update_all()
+            .when_not_matched_insert_all()
+            .execute()
+        ),
+        RecordError,
+        "several rows in the source",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    """A table that nothing changes."""
+    made = create_table(tmp_path_factory.mktemp("t") / "shop", SCHEMA, record_key="id", partition_by="day", buckets=1)
+    made.upsert(pa.Table.from_pylist(ROWS, SCHEMA))
+    return made
+
+
+@pytest.mark.parametrize(("change", "error", "message"), REFUSED)
+def test_refused(shop: Table, change: Callable[[Table], Any], error: type[HudiError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        change(shop)
+    assert content(shop) == expected()
+
+
+def test_without_duckdb(shop: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(MissingPackageError, match=r"duckdb: pip install 'hudi-catalog\[sql\]'"):
+        shop.update({"n": 1})
+    assert content(shop) == expected()
+
+
+def test_a_change_is_computed_again_after_a_conflict(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = WriteJob._commit
+    others = [lambda: open_table(table.client.storage.uri).update({"n": "n + 10"}, "id = 3")]
+
+    def overtaken(self: WriteJob, *arguments: Any) -> None:
+        if others:
+            others.pop()()
+        commit(self, *arguments)
+
+    monkeypatch.setattr(WriteJob, "_commit", overtaken)
+    table.update({"n": "n * 2"}, "id = 3")
+    assert content(table) == expected(k3={"n": 26})
+
+
+def test_rows_that_are_not_found_under_their_keys_are_not_added(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("table_writer.in_place.change.Change._check_identity", lambda *_: None)
+    with pytest.raises(RecordError, match="1 rows would be inserted, and 0 are new"):
+        table.update({"id": "id + 1000"}, "id = 3")
+    assert content(table) == expected()
