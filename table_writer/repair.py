@@ -90,7 +90,7 @@ def repair(client: TableClient, options: Mapping[str, str] | None = None, *, dry
         require_writable(client.config, client.storage.uri)
         return _foresee(client, protocol)
     with table_lock(client, protocol):
-        settled = _settle(client, protocol)
+        settled = settle_locked(client, protocol)
     for file in settled.files:
         _log.warning("%s: deleted %s (%d bytes): %s", client.storage.uri, file.path, file.size, file.reason.value)
     storage = client.storage
@@ -115,8 +115,12 @@ def _report(settled: RepairReport, search: Search) -> RepairReport:
     )
 
 
-def _settle(client: TableClient, options: ProtocolOptions) -> RepairReport:
-    """Bring the timeline to rest; the caller holds the table's lock."""
+def settle_locked(client: TableClient, options: ProtocolOptions) -> RepairReport:
+    """Bring the timeline to rest, as every write does first; the caller holds the table's lock.
+
+    Raises:
+        TransactionError: another tool takes completed writes back.
+    """
     remains = Remains.of(client.storage)
     timeline = client.timeline()
     foreseen = _foresee_rest(client, options, remains, timeline)
@@ -126,6 +130,12 @@ def _settle(client: TableClient, options: ProtocolOptions) -> RepairReport:
     _require_rest(timeline)
     # interrupted rollbacks are not among those just done
     return replace(foreseen, rolled_back=tuple(sorted({*foreseen.rolled_back, *rolled_back})))
+
+
+def foresee_settling(client: TableClient, options: ProtocolOptions) -> RepairReport:
+    """What `settle_locked` would do; nothing changes, and no lock is needed."""
+    remains = Remains.of(client.storage)
+    return _foresee_rest(client, options, remains, client.timeline())
 
 
 def _foresee_rest(client: TableClient, options: ProtocolOptions, remains: Remains, timeline: Timeline) -> RepairReport:

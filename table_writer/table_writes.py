@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from table_writer.archive.archive import ArchiveReport
     from table_writer.execution.executor import Executor
     from table_writer.indexing import FileIndexReport
+    from table_writer.maintain import MaintenanceReport
     from table_writer.partition_ttl import ExpiryReport
     from table_writer.record_index.bootstrap import BootstrapReport
     from table_writer.record_index.verify import VerifyReport
@@ -176,6 +177,35 @@ class TableWrites(ABC, Generic[Rows]):
 
         def service(client: TableClient, merged: WriteOptions, executor: Executor) -> ExpiryReport:
             return expire_partitions(client, with_days(merged, days), executor, dry_run=dry_run)
+
+        return self.run_service(service, options)
+
+    def maintain(
+        self,
+        options: Options | None = None,
+        *,
+        dry_run: bool = False,
+        progress: Callable[[str], None] | None = None,
+    ) -> MaintenanceReport:
+        """Run the services that the table needs: whatever its options ask for, and nothing where nothing is due.
+
+        What was interrupted is finished first, so that a run may be killed and repeated, or run beside another one.
+        A service's failure is in the report, and the others run.
+
+        Args:
+            options: the policy, those of the table's writers, such as `hoodie.clean.commits.retained`, and
+                `hoodie.catalog.maintain.services`.
+            dry_run: report what would be done, and change nothing.
+            progress: called with the name of each service as it begins.
+
+        Raises:
+            OptionError: an invalid option.
+            UnsupportedTableError: a table of this kind can only be read.
+        """
+        from table_writer.maintain import maintain
+
+        def service(client: TableClient, merged: WriteOptions, executor: Executor) -> MaintenanceReport:
+            return maintain(client, merged, executor, dry_run=dry_run, progress=progress)
 
         return self.run_service(service, options)
 

@@ -31,6 +31,7 @@ _COMMANDS: Final = {
     "delete": "hudi_catalog.cli.write_commands",
     "update": "hudi_catalog.cli.write_commands",
     "merge": "hudi_catalog.cli.write_commands",
+    "maintain": "hudi_catalog.cli.maintain_command",
     "clean": "hudi_catalog.cli.service_commands",
     "repair": "hudi_catalog.cli.service_commands",
     "archive": "hudi_catalog.cli.service_commands",

@@ -239,6 +239,7 @@ OUR_WRITER_KEYS: Final = (
     "hoodie.catalog.executor.memory",
     "hoodie.catalog.executor.processes",
     "hoodie.catalog.executor.threads",
+    "hoodie.catalog.maintain.services",
     "hoodie.catalog.record.index.driver.rows",
     "hoodie.catalog.record.index.dynamic.lookup",
     "hoodie.catalog.record.index.growth",

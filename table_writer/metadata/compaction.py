@@ -86,19 +86,29 @@ def compact_metadata_table(
     storage = client.storage
     if data is None or metadata is None:
         data, metadata = client.timeline(), instants.load_metadata_timeline(storage)
+    time = due_compaction(data, metadata, options or {})
+    if time is not None:
+        _execute(client, time, data, metadata, options=options or {}, mapper=mapper)
+    return time
+
+
+def due_compaction(data: Timeline, metadata: Timeline, options: Mapping[str, str]) -> str | None:
+    """Time of the compaction that is due, or was interrupted; None without one.
+
+    Args:
+        data: the data table's timeline.
+        metadata: the metadata table's, loaded after the other one.
+        options: see `compact_metadata_table`.
+    """
     for pending in metadata.pending:
         if pending.action == Action.COMPACTION:
-            _execute(client, pending.time, data, metadata, options=options or {}, mapper=mapper)
             return pending.time
     deltas = [instant.time for instant in metadata.completed if instant.action == Action.DELTACOMMIT]
     since = [time for time in deltas if time > instants.last_compaction(metadata)]
-    if len(since) < most_deltacommits(options or {}) or _is_blocked(data, metadata, deltas[-1]):
+    if len(since) < most_deltacommits(options) or _is_blocked(data, metadata, deltas[-1]):
         return None
     time = f"{deltas[-1]}{layout.COMPACTION_SUFFIX}"
-    if metadata.find(time) is not None:
-        return None
-    _execute(client, time, data, metadata, options=options or {}, mapper=mapper)
-    return time
+    return None if metadata.find(time) is not None else time
 
 
 def most_deltacommits(options: Mapping[str, str]) -> int:

@@ -396,6 +396,13 @@ PARTIAL_COLUMNS: Final = Option(
     "Upserts write the batch's columns only; the table's other columns keep their values in records that are there.",
     Origin.OURS,
 )
+MAINTENANCE: Final = Option(
+    "hoodie.catalog.maintain.services",
+    Kind.LIST,
+    "settle,expire,clean,compact,archive",
+    "Services that a maintenance run considers, in its own order; `repair` is one more.",
+    Origin.OURS,
+)
 RETRIES: Final = Option(
     "hoodie.catalog.write.retries",
     Kind.COUNT,
@@ -463,6 +470,7 @@ REGISTRY: Final = (
     SURGERY_MIN_FILE,
     PARTIAL_COLUMNS,
     RETRIES,
+    MAINTENANCE,
     *EXECUTOR_OPTIONS,
 )
 """All of them, in the order of the reference."""

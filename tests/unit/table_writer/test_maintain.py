@@ -1,0 +1,188 @@
+"""Maintenance of a table: what is due is done, by call and by command, whatever interrupts it."""
+
+import concurrent.futures
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import hudi_catalog
+import table_writer.maintain as maintenance
+from hudi_catalog.cli.main import app
+from table_format.errors import OptionError, StorageError, UnsupportedTableError
+from table_format.table.client import TableClient
+from table_writer.commit.transaction import WriteTransaction
+from tests.support.faults import FaultyStorage, dying
+from tests.support.toy_table import assert_tidy
+
+BY_HAND = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+SHORT = {"hoodie.clean.commits.retained": "1", "hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4"}
+POLICY = {**SHORT, "hoodie.clean.failed.writes.policy": "EAGER", "hoodie.metadata.compact.max.delta.commits": "3"}
+
+
+def make(path: Path, writes: int = 9) -> hudi_catalog.Table:
+    """A table that nobody has cleaned or archived, with a write that its writer left."""
+    options = {**BY_HAND, "hoodie.metadata.compact.max.delta.commits": "100"}
+    table = hudi_catalog.create_table(path, "id bigint, v bigint", record_key="id", buckets=1, options=options)
+    for value in range(writes):
+        table.upsert([{"id": 1, "v": value}])
+    transaction = WriteTransaction.begin(TableClient.open(str(path)), "commit", "UPSERT", BY_HAND)
+    transaction.mark_inflight()
+    transaction._give_up()
+    return table
+
+
+def rows(path: Path) -> list[int]:
+    return hudi_catalog.open_table(path).scan().to_arrow()["v"].to_pylist()
+
+
+@pytest.fixture(scope="module")
+def neglected(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("neglected") / "t"
+    make(path)
+    return path
+
+
+@pytest.fixture
+def path(neglected: Path, tmp_path: Path) -> Path:
+    shutil.copytree(neglected, tmp_path / "t")
+    return tmp_path / "t"
+
+
+def test_a_neglected_table(path: Path) -> None:
+    table = hudi_catalog.open_table(path, options=POLICY)
+    before = sorted(str(file) for file in path.rglob("*") if not file.name.endswith(".crc"))
+    begun: list[str] = []
+    planned = table.maintain(dry_run=True, progress=begun.append)
+    assert begun == ["settle", "expire", "clean", "compact", "archive"]
+    assert sorted(str(file) for file in path.rglob("*") if not file.name.endswith(".crc")) == before
+    states = {step.service: step.state for step in planned.steps}
+    # instants are archived once the metadata table is compacted, which is not foreseen
+    assert states == {
+        "settle": "planned",
+        "expire": "nothing",
+        "clean": "planned",
+        "compact": "planned",
+        "archive": "nothing",
+    }
+    done = table.maintain()
+    assert {step.service: step.state for step in done.steps} == {
+        "settle": "done",
+        "expire": "nothing",
+        "clean": "done",
+        "compact": "nothing",  # done with the rollback, which the metadata table records
+        "archive": "done",
+    }
+    assert not done.failed
+    assert done.steps[0].summary == "1 dead write"
+    assert done.steps[2].report.files == 7
+    assert rows(path) == [8]
+    assert len(TableClient.open(str(path)).timeline().writes) == 3
+    assert table.maintain().idle
+    assert_tidy(str(path))
+
+
+def test_services_by_name(path: Path) -> None:
+    table = hudi_catalog.open_table(path, options=POLICY)
+    report = table.maintain({"hoodie.catalog.maintain.services": "clean, settle,repair"})
+    assert [(step.service, step.state) for step in report.steps] == [
+        ("settle", "done"),
+        ("repair", "nothing"),
+        ("clean", "done"),
+    ]
+    with pytest.raises(OptionError, match=r"no service 'claen' .did you mean clean"):
+        table.maintain({"hoodie.catalog.maintain.services": "claen"})
+    spaced = {**POLICY, "hoodie.clean.trigger.max.commits": "50"}
+    table.upsert([{"id": 1, "v": 9}])
+    assert table.maintain(spaced).steps[2].state == "nothing"
+
+
+def test_a_failing_service_leaves_the_others_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise StorageError("the storage is away")
+
+    table = hudi_catalog.open_table(path, options=POLICY)
+    monkeypatch.setattr(maintenance, "clean", broken)
+    report = table.maintain()
+    assert report.failed
+    assert {step.service: step.state for step in report.steps}["archive"] in ("done", "nothing")
+    assert next(step for step in report.steps if step.service == "clean").summary == "the storage is away"
+    monkeypatch.undo()
+    monkeypatch.setattr(maintenance, "settle_locked", broken)
+    assert [step.service for step in table.maintain().steps] == ["settle"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("when", "first"), [("before", 1), ("after", 5)])
+def test_killed_at_any_change_and_run_again(neglected: Path, tmp_path: Path, when: str, first: int) -> None:
+    for at in range(first, 1000, 8):
+        path = tmp_path / str(at)
+        shutil.copytree(neglected, path)
+        ended = False
+        with dying(at, when):
+            hudi_catalog.Table.open(FaultyStorage(str(path)), options=POLICY).maintain()
+            ended = True
+        table = hudi_catalog.open_table(path, options=POLICY)
+        again = table.maintain()
+        assert not again.failed, (at, again)
+        assert table.maintain().idle, at
+        assert rows(path) == [8]
+        table.upsert([{"id": 1, "v": 10}])
+        assert rows(path) == [10]
+        if ended:
+            break
+    assert at > 20
+
+
+def test_two_at_once(path: Path) -> None:
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(hudi_catalog.open_table(path, options=POLICY).maintain) for _ in range(2)]
+        reports = [run.result() for run in runs]
+    assert not any(report.failed for report in reports)
+    assert rows(path) == [8]
+    assert hudi_catalog.open_table(path, options=POLICY).maintain().idle
+
+
+def run(*arguments: str, code: int = 0) -> tuple[str, str]:
+    result = CliRunner().invoke(app, ["maintain", *arguments], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.stdout, result.stderr
+
+
+def test_the_command(path: Path, tmp_path: Path) -> None:
+    config = tmp_path / "policy"
+    config.write_text("".join(f"{key}={value}\n" for key, value in POLICY.items()))
+    planned, _ = run(str(path), "--config", str(config), "--dry-run")
+    assert planned.splitlines()[:2] == ["t: would do", "  settle   1 dead write"]
+    text, _ = run(str(path), "--config", str(config), "--services", "settle,clean")
+    assert [line.split()[0] for line in text.splitlines()] == ["t:", "settle", "clean"]
+    table = json.loads(run(str(path), "--config", str(config), "--json")[0])
+    assert [step["service"] for step in table["steps"]] == ["settle", "expire", "clean", "compact", "archive"]
+    assert table["steps"][4]["report"]["files"] > 0
+    assert run(str(path), "--config", str(config)) == ("t: nothing to do\n", "")
+    for wrong in (["--services", "claen"], ["-o", "hoodie.keep.min.commits=x"], ["-o", "hoodie.catalog.maintain=1"]):
+        assert "hudi-catalog: " in run(str(path), *wrong, code=2)[1]
+
+
+def test_a_warehouse(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken/.hoodie").mkdir(parents=True)
+    (tmp_path / "broken/.hoodie/hoodie.properties").write_text("hoodie.table.name=b\nhoodie.table.version=99\n")
+    make(tmp_path / "u", 2)
+    newer = tmp_path / "newer"
+    shutil.copytree(tmp_path / "u", newer)
+    properties = newer / ".hoodie/hoodie.properties"
+    lines = [line for line in properties.read_text().splitlines() if "checksum" not in line]
+    properties.write_text("\n".join(lines).replace("COPY_ON_WRITE", "MERGE_ON_READ") + "\n")
+    policy = [word for key, value in POLICY.items() for word in ("-o", f"{key}={value}")]
+    out, err = run(str(tmp_path), "--all", *policy, code=1)
+    assert "t:\n  settle   1 dead write" in out
+    assert "u:\n  settle   1 dead write" in out
+    assert "newer: skipped: " in err
+    assert "broken: " in err
+    shutil.rmtree(tmp_path / "broken")
+    tables = json.loads(run(str(tmp_path), "--all", "--json", *policy)[0])
+    assert [(table["path"], "steps" in table) for table in tables] == [("newer", False), ("t", True), ("u", True)]
+    with pytest.raises(UnsupportedTableError):
+        run(str(newer))
