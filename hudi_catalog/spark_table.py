@@ -10,7 +10,7 @@ from catalog.table import TableOptions
 from hudi_catalog.table import Table, divided_options
 from spark_writer.executor import SparkExecutor
 from spark_writer.frame_rows import FrameRows
-from spark_writer.frames import get_record_locations, history_rows, snapshot
+from spark_writer.frames import get_record_locations, history_rows, metadata_frame, snapshot
 from spark_writer.session import table_place
 from spark_writer.spark_types import (
     Column,
@@ -207,6 +207,14 @@ class HudiTable(Table):
         """The table's current instants, newest first, with what each did."""
         rows, ddl = history_rows(self.client)
         return self._session.createDataFrame(rows, ddl)
+
+    def files_df(self, *, as_of: str | None = None) -> DataFrame:
+        """The table's file groups as a DataFrame; see `files`."""
+        return metadata_frame(self._session, self.files(as_of=as_of))
+
+    def partitions_df(self, *, as_of: str | None = None) -> DataFrame:
+        """The table's partitions as a DataFrame; see `partitions`."""
+        return metadata_frame(self._session, self.partitions(as_of=as_of))
 
     def get_record_locations(self, keys: DataFrame, options: Options | None = None) -> DataFrame:
         """Locations of records by the record index: partition, file group, instant.

@@ -13,7 +13,7 @@ from rich.console import Console
 import catalog.catalog
 import catalog.table
 from catalog.explain import explain as explain_plan
-from catalog.metadata_tables import files_table, partitions_table
+from catalog.metadata_tables import files_table, history_table, partitions_table
 from catalog.scan import Scan
 from catalog.table import KEYS as TABLE_KEYS
 from catalog.table import TableOptions
@@ -162,6 +162,14 @@ class Table(catalog.table.Table, TableWrites[Any]):
             as_of: as for `files`.
         """
         return partitions_table(self.snapshot(as_of))
+
+    def history_table(self, *, archived: bool = True) -> pa.Table:
+        """The table's history as rows, oldest first: instant, time, action, state, operation, rows, files and bytes.
+
+        Args:
+            archived: as for `history`.
+        """
+        return history_table(self.history(archived=archived), self.config.timeline_timezone)
 
     def run_service(self, service: Callable[[TableClient, WriteOptions, Executor], T], options: Options | None) -> T:
         """Run a service on the table's current state; see `TableWrites`."""

@@ -268,6 +268,14 @@ _DDL = (
 )
 
 
+def metadata_frame(session: SparkSession, rows: pa.Table) -> DataFrame:
+    """Rows of texts and 64-bit integers, such as a table's files, as a DataFrame."""
+    ddl = ", ".join(
+        f"`{field.name}` {'bigint' if pa.types.is_int64(field.type) else 'string'}" for field in rows.schema
+    )
+    return session.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], ddl)
+
+
 def history_rows(client: TableClient) -> tuple[list[tuple[Any, ...]], str]:
     """One row per instant, newest first, and their DDL schema; counts are null for instants without write stats."""
     timeline = with_archive(client.timeline())

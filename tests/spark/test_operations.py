@@ -59,6 +59,8 @@ def test_a_job_moves_over_by_one_line(spark: SparkSession, tmp_path: Path) -> No
     write_hudi(frame(spark, range(10)).select("id", "part"), path, delete, mode="append")
     assert contents(table) == expected(range(10, 15)) | expected(range(15, 25), 100)
     history = table.history_df().collect()
+    for metadata, rows in ((table.files_df(), table.files()), (table.partitions_df(), table.partitions())):
+        assert [row.asDict() for row in metadata.collect()] == rows.to_pylist()
     assert [row.operation for row in history] == ["DELETE", "UPSERT", "UPSERT"]
     assert [row.rows_deleted for row in history] == [10, 0, 0]
 

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import hudi_catalog
-from catalog.metadata_tables import FILES_SCHEMA, PARTITIONS_SCHEMA
+from catalog.metadata_tables import FILES_SCHEMA, HISTORY_SCHEMA, PARTITIONS_SCHEMA
 from hudi_catalog.cli.main import app
 from tests.support import golden_tables
 
@@ -43,6 +43,25 @@ def test_past_states_and_the_command_line(tmp_path: Path) -> None:
         assert json.loads(result.stdout) == rows.to_pylist()
         result = CliRunner().invoke(app, [command, str(tmp_path / "t"), "--as-of", first], catch_exceptions=False)
         assert len(result.stdout.splitlines()) == 2
+
+
+def test_history(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    options = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
+    options["hoodie.metadata.compact.max.delta.commits"] = "1"
+    table = hudi_catalog.create_table(tmp_path / "t", "id bigint", record_key="id", buckets=1, options=options)
+    for number in range(6):
+        table.upsert([{"id": 1}, {"id": 10 + number}])
+    table.delete("id = 1")
+    history = table.history_table()
+    assert history.schema == HISTORY_SCHEMA
+    assert [row["instant"] for row in history.to_pylist()] == [entry.instant for entry in table.history()]
+    assert table.history_table(archived=False).num_rows < history.num_rows
+    writes = "state = 'COMPLETED' AND action = 'commit'"
+    sums = (
+        "sum(rows_inserted), sum(rows_updated), sum(rows_deleted), max(partitions), min(time) > TIMESTAMP '2026-01-01'"
+    )
+    assert duckdb.sql(f"SELECT {sums} FROM history WHERE {writes}").fetchall() == [(7, 5, 1, 1, True)]
 
 
 def test_an_empty_table(tmp_path: Path) -> None:
