@@ -1,23 +1,42 @@
-"""What follows a commit, such as the sync to a metastore: packages register it as entry points.
+"""What follows a commit: the sync to a metastore and the like, and warnings of services that the table waits for.
 
-The writer knows none of them. A tool is named by the class that Apache's options name, so that
-`hoodie.meta.sync.client.tool.class` chooses among what is installed.
+Packages register what runs as entry points; the writer knows none of them. A tool is named by the class that Apache's
+options name, so that `hoodie.meta.sync.client.tool.class` chooses among what is installed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Final
 
+from catalog.amounts import bytes_text
 from table_format.errors import AfterCommitError, OptionError
+from table_format.instant import WRITE_ACTIONS, Action, instant_epoch_ms, is_calendar_time
 from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
 from table_writer.plan import option_registry as registry
 from table_writer.plan.options import WriteOptions
+from table_writer.summary import WriteSummary
+from table_writer.timeline.options import CleaningPolicy, FailedWrites, ProtocolOptions
 
 GROUP: Final = "hudi_catalog.after_commit"
 HIVE_SYNC: Final = "org.apache.hudi.hive.HiveSyncTool"
+
+_log = logging.getLogger(__name__)
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+#: How far beyond its bound something is before a warning: bounds are passed a little all the time.
+_FACTOR: Final = 2
+_FEWEST: Final = 20
+_FILES: Final = 100
+_SMALL: Final = 1 << 20
+
+_warned: Final[set[tuple[str, str]]] = set()
+_lock: Final = threading.Lock()
 
 Settings = Callable[[str], str | None]
 """A setting of the executor's Hadoop configuration by its name, such as `hive.metastore.uris`; None without one."""
@@ -87,3 +106,50 @@ def _wanted(options: WriteOptions) -> tuple[str, ...]:
     tools = options.names(registry.SYNC_TOOLS) if options.flag(registry.META_SYNC) else ()
     hive = (HIVE_SYNC,) if options.flag(registry.HIVE_SYNC) else ()
     return tuple(dict.fromkeys((*tools, *hive)))
+
+
+def warn_of_needs(uri: str, timezone: str, timeline: Timeline, summary: WriteSummary, options: ProtocolOptions) -> None:
+    """Log what the table needs, each need once for a table and process.
+
+    It costs nothing: only the timeline that the write has loaded, and its summary, are looked at.
+
+    Args:
+        uri: of the table's folder.
+        timezone: of the timeline.
+        timeline: as the write began.
+        summary: of the write.
+        options: of the write.
+    """
+    for kind, text in _needs(uri, timezone, timeline, summary, options):
+        with _lock:
+            known = (uri, kind) in _warned
+            _warned.add((uri, kind))
+        if not known:
+            _log.warning("%s: %s", uri, text)
+
+
+def _needs(
+    uri: str, timezone: str, timeline: Timeline, summary: WriteSummary, options: ProtocolOptions
+) -> Iterator[tuple[str, str]]:
+    run = f"run `hudi-catalog maintain {uri}`"
+    writes = [instant for instant in timeline.pending if instant.action in WRITE_ACTIONS]
+    if options.failed_writes is FailedWrites.NEVER and writes:
+        which = f"{len(writes):,} pending, the oldest {writes[0].time}"
+        yield "dead", f"writes of dead writers are not rolled back ({which}): {run} with another policy"
+    elif writes and is_calendar_time(writes[0].time):
+        days = (time.time() * 1000 - instant_epoch_ms(writes[0].time[:17], timezone)) / _DAY_MS
+        if days >= 1:
+            yield "pending", f"{writes[0]} has been pending for {days:,.0f} days, and holds services back: {run}"
+    if len(timeline.writes) > _FACTOR * options.archive.most:
+        yield "archive", f"{len(timeline.writes):,} writes on the active timeline make each write slower: {run}"
+    clean = options.clean
+    if not clean.automatic:
+        last = max((instant.time for instant in timeline.completed if instant.action == Action.CLEAN), default="")
+        since = sum(1 for write in timeline.writes if write.time > last)
+        retained = clean.commits if clean.policy is CleaningPolicy.COMMITS else 0
+        if since > max(_FEWEST, _FACTOR * retained):
+            yield "clean", f"cleaning is off, and {since:,} writes came since the last one: {run}"
+    files = summary.files_written
+    if files >= _FILES and summary.bytes_written < files * _SMALL:
+        mean = bytes_text(summary.bytes_written // files)
+        yield "small", f"a write of {files:,} files of {mean} on average: see `hudi-catalog stats {uri}`"

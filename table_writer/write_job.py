@@ -114,6 +114,11 @@ class WriteJob:
         progress.print_lines(after.run(instant))
         return summary
 
+    @property
+    def begun(self) -> Timeline:
+        """The table's timeline as the last attempt began."""
+        return self._timeline
+
     def _decide_bucket_count(self) -> None:
         """Find the bucket count of a table that has none yet, because this is its first write of rows."""
         if not lacks_bucket_count(self.options, self._config()):

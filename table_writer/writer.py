@@ -17,6 +17,7 @@ from table_format.errors import OptionError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
+from table_writer.after_commit import warn_of_needs
 from table_writer.commit.create import create_table
 from table_writer.execution.executor import Executor, RowSource
 from table_writer.execution.local import LocalExecutor
@@ -28,6 +29,7 @@ from table_writer.plan.options import WriteOptions
 from table_writer.plan.properties import new_table_properties
 from table_writer.summary import WriteSummary
 from table_writer.table_writes import Options, TableWrites
+from table_writer.timeline.options import ProtocolOptions
 from table_writer.write_job import WriteJob
 
 T = TypeVar("T")
@@ -196,6 +198,9 @@ class TableWriter(TableWrites[ArrowData]):
             executor = local
         job = WriteJob(executor, self.client, operation, merged, partitions=partitions, renew=renew, timeline=timeline)
         summary = self._run(job, rows, local)
+        config, storage = self.client.config, self.client.storage
+        protocol = ProtocolOptions.parse(merged.texts)
+        warn_of_needs(storage.uri, config.timeline_timezone, job.begun, summary, protocol)
         if operation is not Operation.DELETE_PARTITION:
             expire_after_write(self.client, merged, executor)
         return summary

@@ -1,0 +1,68 @@
+"""Warnings of tables that wait for a service: when, and how often."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hudi_catalog
+import table_writer.after_commit as needs
+from table_format.table.client import TableClient
+from table_writer.commit.transaction import WriteTransaction
+
+OFF = {
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.keep.min.commits": "2",
+    "hoodie.keep.max.commits": "3",
+}
+
+
+def table(path: Path, **options: str) -> hudi_catalog.Table:
+    return hudi_catalog.create_table(
+        path, "id bigint, p string", record_key="id", partition_by="p", buckets=1, options=options
+    )
+
+
+def write(path: Path, options: dict[str, str], partitions: int = 1) -> None:
+    hudi_catalog.open_table(path, options=options).upsert([{"id": 1, "p": str(n)} for n in range(partitions)])
+
+
+def test_services_that_are_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "t"
+    table(path)
+    for _ in range(23):
+        write(path, OFF)
+    texts = [record.getMessage() for record in caplog.records]
+    assert [f"{path}: 7 writes on the active timeline" in text for text in texts] == [True, False]
+    assert "cleaning is off, and 21 writes came since the last one" in texts[1]
+    assert all(f"run `hudi-catalog maintain {path}`" in text for text in texts)
+
+
+def test_dead_writers(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t"
+    table(path)
+    transaction = WriteTransaction.begin(TableClient.open(str(path)), "commit", "UPSERT")
+    never = {"hoodie.clean.failed.writes.policy": "NEVER"}
+    write(path, {})
+    assert caplog.records == []
+    monkeypatch.setattr(needs, "_DAY_MS", 1)
+    write(path, {})
+    write(path, never)
+    write(path, never)
+    first, second = (record.getMessage() for record in caplog.records)
+    assert "has been pending for" in first
+    assert f"not rolled back (1 pending, the oldest {transaction.instant})" in second
+    transaction.abort()
+
+
+def test_small_files(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    caplog.set_level(logging.WARNING)
+    monkeypatch.setattr(needs, "_FILES", 3)
+    path: Any = tmp_path / "t"
+    table(path)
+    write(path, {}, 2)
+    assert caplog.records == []
+    write(path, {}, 3)
+    assert "a write of 3 files of " in caplog.text
