@@ -11,6 +11,8 @@ from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from table_format.metadata_table.record_index_layout import IndexLayout
     from table_format.table.client import TableClient
     from table_writer.archive.archive import ArchiveReport
@@ -361,13 +363,19 @@ class TableWrites(ABC, Generic[Rows]):
         self.run_service(lambda client, merged, _: drop_index(client, index, merged.texts), options)
 
     def verify_index(
-        self, options: Options | None = None, *, sample: float | None = None, repair: bool = False
+        self,
+        options: Options | None = None,
+        *,
+        sample: float | None = None,
+        since: str | None = None,
+        repair: bool = False,
     ) -> VerifyReport:
         """Compare the record index with the data.
 
         Args:
             options: for the commit that repairs the index.
             sample: share of the file slices to read, such as 0.01; None for all.
+            since: an instant or time: only what later writes touched is compared; None for all.
             repair: correct the index; duplicate rows are faults of the data, and stay.
 
         Raises:
@@ -383,6 +391,7 @@ class TableWrites(ABC, Generic[Rows]):
                     client,
                     merged.texts,
                     sample=sample,
+                    since=since,
                     repair=repair,
                     mapper=executor.map,
                     shared=not (isinstance(executor, LocalExecutor) and not executor.processes),
@@ -390,6 +399,48 @@ class TableWrites(ABC, Generic[Rows]):
                 )
 
         return self.run_service(service, options)
+
+    def index_entries(self, keys: Any, *, as_of: str | None = None) -> pa.Table:
+        """Where records are by the record index, or were as of an instant.
+
+        Args:
+            keys: record keys: an Arrow array or a sequence of texts.
+            as_of: an instant or time; None for now.
+
+        Returns:
+            Columns `key`, `partition`, `file_id`, by key; keys that the table does not have are left out.
+
+        Raises:
+            RecordIndexError: the table has no record index.
+            OptionError: `as_of` is no time, or files of that state were cleaned.
+        """
+        from table_writer.record_index.key_changes import index_entries
+
+        def service(client: TableClient, _: WriteOptions, executor: Executor) -> pa.Table:
+            return index_entries(client, keys, as_of, mapper=executor.map)
+
+        return self.run_service(service, None)
+
+    def index_changes(self, begin: str, end: str | None = None) -> pa.Table:
+        """Keys that writes of a range inserted, moved to other files, or deleted, by the files that they touched.
+
+        Args:
+            begin: an instant or time, not part of the range.
+            end: likewise, part of the range; None for now.
+
+        Returns:
+            Columns `key`, `change` (`insert`, `move` or `delete`), `old_partition`, `old_file_id`, `partition`,
+            `file_id`, by key.
+
+        Raises:
+            OptionError: a text is no time, or files of one of the two states were cleaned.
+        """
+        from table_writer.record_index.key_changes import changed_entries
+
+        def service(client: TableClient, _: WriteOptions, executor: Executor) -> pa.Table:
+            return changed_entries(client, begin, end, mapper=executor.map)
+
+        return self.run_service(service, None)
 
     def resize_index(self, groups: int, options: Options | None = None) -> IndexLayout:
         """Change the number of file groups of the record index.

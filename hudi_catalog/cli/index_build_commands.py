@@ -1,4 +1,4 @@
-"""The commands that build and drop indexes of files: `hudi-catalog index build | drop`.
+"""All commands of indexes; here those that build and drop indexes of files: `hudi-catalog index build | drop`.
 
 The writer is imported when a command runs: the other commands start without it.
 """
@@ -13,6 +13,7 @@ import typer
 from rich.console import RenderableType
 
 from catalog.amounts import bytes_text
+from hudi_catalog.cli import index_time_commands
 from hudi_catalog.cli.arguments import Config, Json, TablePath, WriterOptions, counted
 from hudi_catalog.cli.index_commands import ProgressThreads, grid, index_app, print_facts, writer_options
 from table_format.table.client import TableClient
@@ -72,6 +73,10 @@ def index_drop(
         iter([f"dropped {index}; indexes of the table: {', '.join(left) or 'none'}"]),
         as_json=as_json,
     )
+
+
+index_app.command("lookup")(index_time_commands.index_lookup)
+index_app.command("changes")(index_time_commands.index_changes)
 
 
 def build_lines(report: FileIndexReport) -> Iterator[RenderableType]:

@@ -96,6 +96,9 @@ def index_verify(
     sample: Annotated[
         float | None, typer.Option("--sample", help="Share of the file slices to read, such as 0.01; all if left out.")
     ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", help="Instant or time: compare only what later writes touched.")
+    ] = None,
     repair: Annotated[bool, typer.Option("--repair", help="Correct the index by a commit without data.")] = False,
     option: WriterOptions = None,
     config: Config = None,
@@ -108,7 +111,13 @@ def index_verify(
     options = writer_options(config, option)
     with ProgressThreads() as view:
         report = verify_index(
-            TableClient.open(path), options, sample=sample, repair=repair, mapper=view, progress=view.begin_step
+            TableClient.open(path),
+            options,
+            sample=sample,
+            since=since,
+            repair=repair,
+            mapper=view,
+            progress=view.begin_step,
         )
     print_facts(verify_json(report), verify_lines(report), as_json=as_json)
     left = report.counts[DUPLICATE] if report.repaired else sum(report.counts.values())
@@ -256,15 +265,18 @@ def verify_json(report: VerifyReport) -> dict[str, Any]:
 def verify_lines(report: VerifyReport) -> Iterator[RenderableType]:
     """The report of a verification as lines to print."""
     some = "" if report.slices == report.slices_total else f" of {report.slices_total:,}"
+    later = "" if report.since is None else f" that writes after {report.since} touched"
     yield grid(
         {
-            "data": f"{report.keys:,} keys in {report.slices:,}{some} file slices",
+            "data": f"{report.keys:,} keys in {report.slices:,}{some} file slices{later}",
             "index": f"{report.entries:,} entries in {report.groups:,} file groups",
             "time": f"{report.seconds:.1f} s",
         }
     )
     if report.is_right:
         yield Text("the index agrees with the data", "green")
+        if report.verified_to is not None:
+            yield f"later writes alone: --since {report.verified_to}"
         return
     faults = RichTable(box=None, pad_edge=False, header_style="bold")
     faults.add_column("fault")

@@ -59,8 +59,13 @@ def current_sources(client: TableClient, timeline: Timeline) -> list[KeySource]:
     Raises:
         UnsupportedTableError: base files of another format than Parquet.
     """
+    return sources_of(latest_file_slices(data_files(client, timeline), timeline))
+
+
+def sources_of(slices: pa.Table) -> list[KeySource]:
+    """File slices as sources of keys; columns as `latest_file_slices` returns them."""
     sources = []
-    for row in latest_file_slices(data_files(client, timeline), timeline).to_pylist():
+    for row in slices.to_pylist():
         logs = row["logs"] or []
         size = row["size"] + sum(log["size"] or 0 for log in logs)
         base = row["path"] if row["file_name"] else None

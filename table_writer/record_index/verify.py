@@ -41,6 +41,7 @@ from table_writer.record_index.compare import (
     write_entries,
 )
 from table_writer.record_index.group_file import SliceLocations
+from table_writer.record_index.key_changes import compare_since, verified_to
 from table_writer.record_index.key_source import KeyReader, KeySource, current_sources, require_keys
 from table_writer.record_index.runs import RunSet, write_run
 from table_writer.timeline.options import FailedWrites, ProtocolOptions
@@ -65,6 +66,9 @@ class VerifyReport:
         repaired: how the index was repaired: `entries` (by a commit), `rebuilt`, or None.
         instant: of the commit that repaired it.
         seconds: how long it took.
+        since: the instant since which writes were verified; None for the whole table.
+        verified_to: the newest write that the data and the index had, and no pending one precedes: the next
+            verification may begin there.
     """
 
     counts: Mapping[str, int]
@@ -77,6 +81,8 @@ class VerifyReport:
     repaired: str | None
     instant: str | None
     seconds: float
+    since: str | None = None
+    verified_to: str | None = None
 
     @property
     def is_right(self) -> bool:
@@ -94,6 +100,7 @@ def verify_index(
     options: Mapping[str, str] | None = None,
     *,
     sample: float | None = None,
+    since: str | None = None,
     repair: bool = False,
     mapper: Mapper = in_threads,
     shared: bool = False,
@@ -105,6 +112,8 @@ def verify_index(
         client: the table, of any kind that can be read.
         options: of the table's writers, for a repair.
         sample: the share of file slices to read; entries of other slices are not checked. None reads all.
+        since: an instant or an ISO 8601 time: only file groups that later writes touched are compared, at a cost that
+            follows these writes. None compares all.
         repair: repair the index by a commit without data, or rebuild it if a commit cannot reach the fault.
             Duplicates are faults of the data, and stay.
         mapper: runs the tasks, in threads or in Spark.
@@ -113,7 +122,8 @@ def verify_index(
 
     Raises:
         RecordIndexError: the table has no record index, or its files hold no record keys.
-        OptionError: a sample out of range, or together with a repair.
+        OptionError: a sample out of range, or together with a repair or an instant; or files of that instant's state
+            were cleaned.
         ConflictError: other writes kept coming during the repair.
         TransactionError: a write is under way that the repair of a single writer would roll back.
     """
@@ -121,9 +131,14 @@ def verify_index(
         raise OptionError(f"a sample of {sample}: give the share of file slices to read, above 0 and up to 1")
     if repair and sample is not None:
         raise OptionError("only a complete comparison can repair the index: leave the sample out")
+    if since is not None and (repair or sample is not None):
+        raise OptionError("a comparison since an instant takes no sample, and repairs nothing: leave the others out")
     started = time.monotonic()
     client.reload()
     require_keys(client)
+    if since is not None:
+        return _verify_since(client, since, mapper, progress, started)
+    to = verified_to(client.timeline())
     job = _Job(client, mapper, progress, shared=shared)
     findings = _compare(job, sample)
     repaired: tuple[str | None, str | None] = None, None
@@ -140,6 +155,25 @@ def verify_index(
         repaired=repaired[0],
         instant=repaired[1],
         seconds=time.monotonic() - started,
+        verified_to=to,
+    )
+
+
+def _verify_since(client: TableClient, since: str, mapper: Mapper, progress: Progress, started: float) -> VerifyReport:
+    compared = compare_since(client, since, mapper, progress)
+    return VerifyReport(
+        counts=compared.counts,
+        examples=compared.examples,
+        keys=compared.keys,
+        entries=compared.entries,
+        slices=compared.slices,
+        slices_total=compared.slices,
+        groups=compared.groups,
+        repaired=None,
+        instant=None,
+        seconds=time.monotonic() - started,
+        since=compared.since,
+        verified_to=compared.verified_to,
     )
 
 

@@ -7,11 +7,12 @@ import tempfile
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hudi_catalog.table import Table, create_table
-from table_format.errors import TransactionError
+from table_format.errors import RecordIndexError, TransactionError
 from tests.property.profile import examples
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
@@ -56,6 +57,7 @@ class History:
         self.states: list[tuple[str, State]] = []
         self.saved: set[str] = set()
         self.cleaned = False
+        self.taken_back = False
         self.number = 0
 
     @property
@@ -103,11 +105,13 @@ class History:
         elif step == "rollback" and times[-1] not in self.saved:
             with refused:
                 assert self.table.rollback(times[-1]).undone == (times[-1],)
+                self.taken_back = True
                 self.states.pop()
         elif step == "restore" and not any(time > target for time in self.saved):
             with refused:
                 undone = self.table.restore(target).undone
                 assert undone == tuple(reversed(times[times.index(target) + 1 :]))
+                self.taken_back = True
                 del self.states[times.index(target) + 1 :]
 
     def check(self) -> None:
@@ -119,6 +123,30 @@ class History:
             assert report.is_right, report
         for time, state in self.states if not self.cleaned else []:
             assert rows_of(self.table, as_of=time) == state
+        if len(self.states) > 1 and not self.cleaned:
+            self._check_past_of_keys()
+
+    def _check_past_of_keys(self) -> None:
+        """Entries of the index as of each state, and what changed between the first and the last."""
+        (begin, old), (end, new) = self.states[0], self.states[-1]
+        changes = {row["key"]: row for row in self.table.index_changes(begin, end).to_pylist()}
+        if not self.indexed:
+            return
+        for time, state in self.states:
+            entries = self.table.index_entries(KEYS, as_of=time).to_pylist()
+            assert {entry["key"]: entry["partition"] for entry in entries} == {
+                key: row[0] for key, row in state.items()
+            }
+        kinds = {key: row["change"] for key, row in changes.items()}
+        assert {key for key, kind in kinds.items() if kind == "insert"} == new.keys() - old.keys()
+        assert {key for key, kind in kinds.items() if kind == "delete"} == old.keys() - new.keys()
+        moved = {key for key in old.keys() & new.keys() if old[key][0] != new[key][0]}
+        assert moved <= {key for key, kind in kinds.items() if kind == "move"} <= old.keys() & new.keys()
+        if self.taken_back:
+            with pytest.raises(RecordIndexError, match="took writes back"):
+                self.table.verify_index(since=begin)
+        else:
+            assert self.table.verify_index(since=begin).is_right
 
 
 def rows_of(table: Table, **question: Any) -> State:

@@ -35,6 +35,10 @@ SKIPPING = {
 }
 
 
+#: Kryo copies Hudi's metadata table, with its locks, to look bloom filters up.
+LOCKS = "--add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED"
+
+
 def start_session() -> SparkSession:
     builder = (
         SparkSession.builder.master("local[2]")
@@ -54,7 +58,7 @@ def start_session() -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", "-Djol.skipHotspotSAAttach=true -Duser.timezone=UTC")
+        .config("spark.driver.extraJavaOptions", f"-Djol.skipHotspotSAAttach=true -Duser.timezone=UTC {LOCKS}")
     )
     if METASTORE:
         builder = builder.config("spark.hadoop.hive.metastore.uris", METASTORE[0])

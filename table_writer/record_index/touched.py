@@ -1,0 +1,180 @@
+"""The file slices that the writes of a range touched, as they were before it and after it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog.slices.time_travel import instant_as_of
+from table_format.actions.commit import NO_COMMIT
+from table_format.base_file.footer import footer
+from table_format.codecs.arrow_numpy import from_numpy, schema_of
+from table_format.errors import CorruptFileError, OptionError, UnsupportedTableError
+from table_format.instant import Instant
+from table_format.metadata_table.reader import data_files
+from table_format.slices.file_slices import latest_file_slices
+from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
+from table_format.timeline.whole import with_archive
+from table_writer.execution.executor import Mapper
+from table_writer.record_index.build import portions
+from table_writer.record_index.key_source import KeyReader, KeySource, sources_of
+
+Group = tuple[str, str]
+"""Partition path and file id."""
+
+KEYS_SCHEMA: Final = schema_of(key=pa.string(), slice=pa.int32())
+"""A record key, and the ordinal of the file slice that has it."""
+
+
+@dataclass(frozen=True)
+class Touched:
+    """File groups that writes touched.
+
+    Attributes:
+        begin: the instant after which the range begins.
+        end: its last instant; None for the newest state.
+        timeline: of the table, with its archive where the range needs it.
+        writes: of the range, oldest first.
+        groups: the file groups.
+        before: their slices as of `begin`, of those that were there.
+        after: their slices at the end, of those that are there.
+    """
+
+    begin: str
+    end: str | None
+    timeline: Timeline
+    writes: tuple[Instant, ...]
+    groups: frozenset[Group]
+    before: tuple[KeySource, ...]
+    after: tuple[KeySource, ...]
+
+
+def touched_slices(client: TableClient, timeline: Timeline, begin: str, end: str | None = None) -> Touched:
+    """The slices that writes of a range touched. Only partitions of these writes are listed.
+
+    Args:
+        client: a copy-on-write table.
+        timeline: of the table.
+        begin: an instant or an ISO 8601 time, not part of the range.
+        end: likewise, part of the range; None for the newest state.
+
+    Raises:
+        OptionError: a text is no time, or lies before what the timeline has; or files of the state at one of the times
+            were cleaned.
+        UnsupportedTableError: a merge-on-read table.
+    """
+    if client.config.table_type != "COPY_ON_WRITE":
+        raise UnsupportedTableError(
+            f"{client.storage.uri}: log files of a merge-on-read table do not tell which keys they had at a time; "
+            "compare the whole index, or read rows as of that time"
+        )
+    zone = client.config.timeline_timezone
+    first = instant_as_of(begin, timeline, zone)
+    last = None if end is None else instant_as_of(end, timeline, zone)
+    if last is not None and last < first:
+        raise OptionError(f"the range ends at {end}, before it begins at {begin}")
+    whole = with_archive(timeline) if timeline.has_gaps or first < timeline.writes[0].time else timeline
+    writes = tuple(write for write in whole.writes if first < write.time and (last is None or write.time <= last))
+    previous: dict[Group, str | None] = {}
+    newest: dict[Group, str | None] = {}
+    for write in writes:
+        for group, instant, superseded in _groups_of(whole, write):
+            previous.setdefault(group, superseded)
+            newest[group] = instant
+    listed = data_files(client, timeline, sorted({partition for partition, _ in previous}))
+    before = _slices(listed, whole, first, previous)
+    after = _slices(listed, whole, last, newest)
+    _require(before, {group: instant for group, instant in previous.items() if instant != NO_COMMIT}, first)
+    _require(after, {group: instant for group, instant in newest.items() if instant is not None}, last or "now")
+    return Touched(first, last, whole, writes, frozenset(previous), before, after)
+
+
+def _groups_of(timeline: Timeline, write: Instant) -> Iterator[tuple[Group, str | None, str | None]]:
+    """File groups of a write: the instant of the slice after it (None where there is none), and of the one before.
+
+    The latter is None where the commit does not name it, as that of a replaced file group.
+    """
+    metadata = timeline.commit_metadata(write)
+    for stat in metadata.stats():
+        if stat.path:
+            yield (stat.partition_path, stat.file_id), write.time, stat.prev_commit
+    for partition, file_ids in (metadata.partition_to_replace_file_ids or {}).items():
+        for file_id in file_ids:
+            yield (partition, file_id), None, None
+
+
+def _slices(listed: pa.Table, timeline: Timeline, as_of: str | None, groups: Iterable[Group]) -> tuple[KeySource, ...]:
+    wanted = set(groups)
+    slices = sources_of(latest_file_slices(listed, timeline, as_of=as_of))
+    return tuple(one for one in slices if (one.partition, one.file_id) in wanted)
+
+
+def _require(slices: Sequence[KeySource], expected: dict[Group, str | None], when: str) -> None:
+    """Refuse a state of which files were cleaned."""
+    there = {(one.partition, one.file_id): one.instant for one in slices}
+    for group, instant in expected.items():
+        if group not in there or (instant is not None and there[group] != instant):
+            place = "/".join(filter(None, group)) + ("" if instant is None else f" of {instant}")
+            raise OptionError(
+                f"as of {when}: the file of {place} was cleaned; give a later instant, as `history` lists them"
+            )
+
+
+def read_keys(
+    client: TableClient,
+    timeline: Timeline,
+    sources: Sequence[KeySource],
+    mapper: Mapper,
+    wanted: pa.Array[Any] | None = None,
+) -> pa.Table:
+    """The keys of some slices, schema `KEYS_SCHEMA`; a slice's ordinal is its place in `sources`.
+
+    Args:
+        client: the table.
+        timeline: of it.
+        sources: the slices.
+        mapper: runs the tasks.
+        wanted: the keys in question; files whose bloom filter rules them out are not read. None for all.
+
+    Raises:
+        MissingFileError: a file was cleaned meanwhile.
+    """
+    ordinals = {source.identity: number for number, source in enumerate(sources)}
+    job = functools.partial(_read, KeyReader(client, timeline), wanted)
+    tables = [KEYS_SCHEMA.empty_table()]
+    for some in mapper(job, portions(sources)) if sources else ():
+        for identity, keys in some:
+            numbers = np.full(len(keys), ordinals[identity], dtype=np.int32)
+            tables.append(pa.table([keys, from_numpy(numbers)], schema=KEYS_SCHEMA))
+    return pa.concat_tables(tables)
+
+
+def _read(
+    reader: KeyReader, wanted: pa.Array[Any] | None, sources: Sequence[KeySource]
+) -> list[tuple[str, pa.Array[Any]]]:
+    read: list[tuple[str, Any]] = []
+    for source in sources:
+        if wanted is not None and not _may_hold(reader, source, wanted):
+            continue
+        for batch in reader.batches(source):
+            keys: Any = batch.cast(pa.string())
+            read.append((source.identity, keys if wanted is None else keys.filter(pc.is_in(keys, value_set=wanted))))
+    return read
+
+
+def _may_hold(reader: KeyReader, source: KeySource, wanted: pa.Array[Any]) -> bool:
+    """Whether a slice may hold one of the keys, by its bloom filter."""
+    if source.base is None or source.logs:
+        return True
+    try:
+        bloom = footer(reader.storage, source.base).bloom
+    except CorruptFileError:  # of a filter; the file itself is read next
+        return True
+    return bloom is None or bool(bloom.may_contain(wanted).any())
