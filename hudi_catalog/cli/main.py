@@ -43,7 +43,7 @@ _COMMANDS: Final = {
     "metastore": "hudi_catalog.cli.serve_commands",
     "hive-jar": "hudi_catalog.hive.handler",
     "serve": "hudi_catalog.cli.serve_commands:serve_app",
-    "index": "hudi_catalog.cli.index_build_commands:index_app",
+    "index": "hudi_catalog.cli.index_service_commands:index_app",
     "savepoint": "hudi_catalog.cli.service_commands:savepoint_app",
 }
 """Modules of the commands, in the order of the help; the function has the command's name, unless another follows."""

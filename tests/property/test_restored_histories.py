@@ -105,13 +105,13 @@ class History:
         elif step == "rollback" and times[-1] not in self.saved:
             with refused:
                 assert self.table.rollback(times[-1]).undone == (times[-1],)
-                self.taken_back = True
                 self.states.pop()
+                self.taken_back = bool(self.states)  # after the first of them
         elif step == "restore" and not any(time > target for time in self.saved):
             with refused:
                 undone = self.table.restore(target).undone
                 assert undone == tuple(reversed(times[times.index(target) + 1 :]))
-                self.taken_back = True
+                self.taken_back |= bool(undone)
                 del self.states[times.index(target) + 1 :]
 
     def check(self) -> None:
