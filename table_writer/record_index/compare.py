@@ -1,4 +1,4 @@
-"""Comparing one file group of the record index with the keys that the table's data has for it."""
+"""Comparing the record index with the data: a file group of the index with its keys, or what later writes touched."""
 
 from __future__ import annotations
 
@@ -13,12 +13,28 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from table_format.codecs.arrow_numpy import Mask, from_numpy, one_chunk, to_numpy
+from table_format.errors import MissingFileError, RecordIndexError
+from table_format.instant import Action, Instant, State
 from table_format.metadata_table.record_index import RecordIndex
+from table_format.metadata_table.record_index_layout import PARTITION
 from table_format.storage import Storage
+from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
 from table_writer.encoding.record_index_entries import CHANGES_SCHEMA
+from table_writer.execution.executor import Mapper
 from table_writer.metadata.index_deltas import DeltaFile, write_delta
+from table_writer.record_index.build import Progress
 from table_writer.record_index.group_file import EXAMPLES, DistinctKeys, SliceLocations
 from table_writer.record_index.runs import Numbers, Run, RunSet, save_run
+from table_writer.record_index.touched import (
+    Touched,
+    contents,
+    ids_of,
+    in_groups,
+    places_of,
+    touched_slices,
+    with_retries,
+)
 
 MISSING: Final = "missing"
 EXTRA: Final = "extra"
@@ -245,3 +261,129 @@ def _some(rows: Rows) -> Sequence[int]:
 def _text(keys: Any, row: int) -> str:
     key: bytes = keys[row].as_py()
     return key.decode(errors="replace")
+
+
+@dataclass(frozen=True, slots=True)
+class LaterComparison:
+    """The record index compared with what writes since an instant touched.
+
+    Attributes:
+        since: the instant.
+        counts: faults by kind.
+        examples: some of them.
+        keys: distinct keys of the touched slices.
+        entries: entries of the index that were looked up.
+        slices: touched file slices, as they are now.
+        groups: file groups of the index.
+        verified_to: the newest write before which no write is pending, for the next verification; None without one.
+    """
+
+    since: str
+    counts: dict[str, int]
+    examples: tuple[Example, ...]
+    keys: int
+    entries: int
+    slices: int
+    groups: int
+    verified_to: str | None
+
+
+def compare_since(client: TableClient, since: str, mapper: Mapper, progress: Progress) -> LaterComparison:
+    """Compare the record index with the file groups that writes since an instant touched.
+
+    Keys that they have must have entries that name them; keys that they had at that instant and have no more must not.
+
+    Raises:
+        RecordIndexError: the table has no record index, or a restore since then took writes back, whose keys cannot be
+            read any more.
+        OptionError: the text is no time, or files of that state were cleaned.
+        UnsupportedTableError: a merge-on-read table.
+    """
+
+    def attempt() -> LaterComparison:
+        timeline = client.timeline()
+        index = RecordIndex.open(client, timeline)
+        touched = touched_slices(client, timeline, since)
+        _refuse_undone(client, touched)
+        old, new = contents(client, touched, mapper, progress)
+        progress(f"comparing {new.num_rows:,} keys with the index")
+        return _compared(index, touched, old, new, verified_to(timeline))
+
+    return with_retries(attempt, progress)
+
+
+def verified_to(timeline: Timeline) -> str | None:
+    """The newest write that no pending one precedes: writes after it are those to verify the next time."""
+    pending = min((one.time for one in timeline.pending if one.action != Action.SAVEPOINT), default=None)
+    times = [write.time for write in timeline.writes if pending is None or write.time < pending]
+    return times[-1] if times else None
+
+
+def _refuse_undone(client: TableClient, touched: Touched) -> None:
+    for instant in touched.timeline.completed:
+        if instant.time <= touched.begin or instant.action not in (Action.RESTORE, Action.ROLLBACK):
+            continue
+        # the plan in its inflight file marks a rollback of a completed write; see ADR 37
+        if instant.action == Action.RESTORE or _inflight(touched.timeline, instant):
+            raise RecordIndexError(
+                f"{client.storage.uri}: {instant} took writes back since {touched.begin}, and the keys that these had "
+                "added can no longer be read: compare the whole index, without an instant"
+            )
+
+
+def _inflight(timeline: Timeline, instant: Instant) -> bytes:
+    try:
+        return timeline.read(instant.at(State.INFLIGHT))
+    except MissingFileError:
+        return b""
+
+
+def _compared(index: RecordIndex, touched: Touched, old: pa.Table, new: pa.Table, to: str | None) -> LaterComparison:
+    by_partition = index.layout.scope == PARTITION
+    new_ids, old_ids = ids_of(new, by_partition=by_partition), ids_of(old, by_partition=by_partition)
+    gone = old.filter(pc.invert(pc.is_in(old_ids, value_set=new_ids)))
+    keys, partitions = (pa.chunked_array([*new[name].chunks, *gone[name].chunks], pa.string()) for name in _KEYED)
+    entries = index.get_record_locations(keys, partitions if by_partition else None)
+    entry_ids = ids_of(entries, by_partition=by_partition)
+    right = pc.is_in(places_of(new), value_set=places_of(entries))
+    right_ids = new_ids.filter(right)
+    missing = new.filter(pc.invert(pc.is_in(new_ids, value_set=entry_ids)))
+    known = pc.is_in(new_ids, value_set=entry_ids)
+    wrong = new.filter(pc.and_(known, pc.invert(pc.is_in(new_ids, value_set=right_ids))))
+    of_gone = pc.is_in(entry_ids, value_set=ids_of(gone, by_partition=by_partition))
+    extra = entries.filter(pc.and_(of_gone, in_groups(entries, touched.groups)))
+    counted = pc.value_counts(new_ids)
+    repeated = counted.field("values").filter(pc.greater(counted.field("counts"), 1))
+    duplicate = new.filter(pc.is_in(new_ids, value_set=repeated))
+    faults = {MISSING: missing, EXTRA: extra, WRONG: wrong, DUPLICATE: duplicate}
+    counts = dict.fromkeys(KINDS, 0)
+    for kind, rows in faults.items():
+        counts[kind] = len(pc.unique(ids_of(rows, by_partition=by_partition)))
+    return LaterComparison(
+        touched.begin,
+        counts,
+        tuple(
+            _example_of(kind, row, entries)
+            for kind, rows in faults.items()
+            for row in rows.slice(0, EXAMPLES).to_pylist()
+        ),
+        keys=len(pc.unique(new_ids)),
+        entries=entries.num_rows,
+        slices=len(touched.after),
+        groups=index.layout.count,
+        verified_to=to,
+    )
+
+
+_KEYED: Final = ("key", "partition")
+
+
+def _example_of(kind: str, row: dict[str, Any], entries: pa.Table) -> Example:
+    place = f"{row['partition']}/{row['file_id']}" if row["partition"] else row["file_id"]
+    if kind == EXTRA:
+        return Example(kind, row["key"], (), place)
+    where = None
+    if kind == WRONG:
+        entry = entries.filter(pc.equal(entries["key"], row["key"])).to_pylist()[0]
+        where = f"{entry['partition']}/{entry['file_id']}" if entry["partition"] else entry["file_id"]
+    return Example(kind, row["key"], (place,), where)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from catalog.slices.time_travel import instant_as_of
 from table_format.actions.commit import NO_COMMIT
 from table_format.base_file.footer import footer
-from table_format.codecs.arrow_numpy import from_numpy, schema_of
-from table_format.errors import CorruptFileError, OptionError, UnsupportedTableError
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, schema_of
+from table_format.errors import CorruptFileError, MissingFileError, OptionError, UnsupportedTableError
 from table_format.instant import Instant
 from table_format.metadata_table.reader import data_files
 from table_format.slices.file_slices import latest_file_slices
@@ -23,7 +23,7 @@ from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_format.timeline.whole import with_archive
 from table_writer.execution.executor import Mapper
-from table_writer.record_index.build import portions
+from table_writer.record_index.build import Progress, portions
 from table_writer.record_index.key_source import KeyReader, KeySource, sources_of
 
 Group = tuple[str, str]
@@ -31,6 +31,14 @@ Group = tuple[str, str]
 
 KEYS_SCHEMA: Final = schema_of(key=pa.string(), slice=pa.int32())
 """A record key, and the ordinal of the file slice that has it."""
+
+
+LOCATIONS_SCHEMA: Final = pa.schema([("key", pa.string()), ("partition", pa.string()), ("file_id", pa.string())])
+"""Where records are: record key, partition path, file group."""
+
+_ATTEMPTS: Final = 3
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -178,3 +186,52 @@ def _may_hold(reader: KeyReader, source: KeySource, wanted: pa.Array[Any]) -> bo
     except CorruptFileError:  # of a filter; the file itself is read next
         return True
     return bloom is None or bool(bloom.may_contain(wanted).any())
+
+
+def contents(client: TableClient, touched: Touched, mapper: Mapper, progress: Progress) -> tuple[pa.Table, pa.Table]:
+    """Locations of the keys of the touched slices, before and after; schema `LOCATIONS_SCHEMA`."""
+    count = len(touched.before) + len(touched.after)
+    progress(f"reading the keys of {count:,} files that {len(touched.writes):,} writes touched")
+    old, new = (
+        placed(read_keys(client, touched.timeline, slices, mapper), slices)
+        for slices in (touched.before, touched.after)
+    )
+    return old, new
+
+
+def placed(keys: pa.Table, slices: Sequence[KeySource]) -> pa.Table:
+    """Keys (schema `KEYS_SCHEMA`) with the places of their slices; schema `LOCATIONS_SCHEMA`."""
+    numbers = one_chunk(keys["slice"])
+    partitions, file_ids = (
+        pa.array([getattr(one, name) for one in slices], pa.string()).take(numbers) for name in ("partition", "file_id")
+    )
+    return pa.table([keys["key"], partitions, file_ids], schema=LOCATIONS_SCHEMA)
+
+
+def ids_of(rows: pa.Table, *, by_partition: bool) -> Any:
+    """What identifies a record: the key, and with it the partition where keys are unique in each."""
+    keys = one_chunk(rows["key"]).cast(pa.string())
+    return pc.binary_join_element_wise(one_chunk(rows["partition"]), keys, "\0") if by_partition else keys
+
+
+def places_of(rows: pa.Table) -> Any:
+    """Partition, file id and key of each row as one text."""
+    columns = [one_chunk(rows[name]).cast(pa.string()) for name in ("partition", "file_id", "key")]
+    return pc.binary_join_element_wise(*columns, "\0")
+
+
+def in_groups(rows: pa.Table, groups: Collection[Group]) -> Any:
+    """Whether the file group of each row is one of those."""
+    known = pa.array([f"{partition}\0{file_id}" for partition, file_id in groups], pa.string())
+    columns = [one_chunk(rows[name]).cast(pa.string()) for name in ("partition", "file_id")]
+    return pc.is_in(pc.binary_join_element_wise(*columns, "\0"), value_set=known)
+
+
+def with_retries(attempt: Callable[[], _T], progress: Progress) -> _T:
+    """Try again where cleaning deleted files meanwhile."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return attempt()
+        except MissingFileError:
+            progress("files were cleaned meanwhile; beginning again")
+    return attempt()

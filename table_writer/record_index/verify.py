@@ -38,10 +38,11 @@ from table_writer.record_index.compare import (
     Comparison,
     Example,
     GroupFindings,
+    compare_since,
+    verified_to,
     write_entries,
 )
 from table_writer.record_index.group_file import SliceLocations
-from table_writer.record_index.key_changes import compare_since, verified_to
 from table_writer.record_index.key_source import KeyReader, KeySource, current_sources, require_keys
 from table_writer.record_index.runs import RunSet, write_run
 from table_writer.timeline.options import FailedWrites, ProtocolOptions
