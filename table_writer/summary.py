@@ -32,6 +32,7 @@ class WriteSummary:
         bytes_copied: of column chunks that were copied from the previous files.
         chunks_encoded: column chunks that were encoded, the file name of each row group among them.
         groups_touched: changed row groups; all of them in files that were rewritten whole.
+        replayed: whether nothing was written, since the batch is committed already, by `instant`.
     """
 
     table: str
@@ -50,6 +51,7 @@ class WriteSummary:
     bytes_copied: int = 0
     chunks_encoded: int = 0
     groups_touched: int = 0
+    replayed: bool = False
 
     @classmethod
     def of(
@@ -86,6 +88,8 @@ class WriteSummary:
         )
 
     def __str__(self) -> str:
+        if self.replayed:
+            return f"{self.operation} into {self.table}: nothing written, instant {self.instant} holds this batch"
         return (
             f"{self.operation} into {self.table}, instant {self.instant}: {self.rows_inserted:,} rows inserted, "
             f"{self.rows_updated:,} updated, {self.rows_deleted:,} deleted; {self.files_written:,} files, "

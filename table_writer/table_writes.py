@@ -87,6 +87,28 @@ class TableWrites(ABC, Generic[Rows]):
         """
         return self._write(Operation.DELETE, rows, options)
 
+    def stream_writer(
+        self, app_id: str, operation: Operation | str = Operation.UPSERT, options: Options | None = None
+    ) -> Callable[[Rows, int], WriteSummary]:
+        """A function for `foreachBatch` that writes each batch of a stream exactly once.
+
+        It takes rows and the batch's number. A batch that the stream replays, because it was killed after the commit,
+        is not written again.
+
+        Args:
+            app_id: name of the stream, the same whenever it is started; its batches are numbered from its checkpoint
+                on.
+            operation: what to do with the rows.
+            options: for each write.
+        """
+        chosen = Operation(operation)
+
+        def write(rows: Rows, number: int) -> WriteSummary:
+            batch = {registry.TXN_APP.key: app_id, registry.TXN_VERSION.key: str(number)}
+            return self._write(chosen, rows, {**(options or {}), **batch})
+
+        return write
+
     def delete_partitions(self, partitions: str | Sequence[str], options: Options | None = None) -> WriteSummary:
         """Delete partitions by path; `*` matches any text."""
         names = [partitions] if isinstance(partitions, str) else list(partitions)

@@ -22,6 +22,7 @@ from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.after_commit import AfterCommit
 from table_writer.bucket_write import bucket_count_of_rows, write_by_buckets
+from table_writer.commit.batches import Batch, CommittedBatchError
 from table_writer.commit.table_properties import lost_properties
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.early_checks import refuse_options
@@ -100,7 +101,10 @@ class WriteJob:
                     progress.phase(f"another writer was faster: attempt {number} of {retries + 1}")
                 return self._attempt(batch, progress)
 
-            instant, outcome = with_retries(attempt, retries, self._is_repeatable)
+            try:
+                instant, outcome = with_retries(attempt, retries, self._is_repeatable)
+            except CommittedBatchError as committed:
+                return self._replayed(committed.instant, progress)
         summary = WriteSummary.of(
             self.client.config.name,
             self.operation.value,
@@ -118,6 +122,11 @@ class WriteJob:
     def begun(self) -> Timeline:
         """The table's timeline as the last attempt began."""
         return self._timeline
+
+    def _replayed(self, instant: str, progress: WriteProgress) -> WriteSummary:
+        summary = WriteSummary(self.client.config.name, self.operation.value, instant, replayed=True)
+        progress.finish(summary)
+        return summary
 
     def _decide_bucket_count(self) -> None:
         """Find the bucket count of a table that has none yet, because this is its first write of rows."""
@@ -172,6 +181,10 @@ class WriteJob:
         return pa.schema([field for field in batch if field.name not in untyped])
 
     def _attempt(self, batch: pa.Schema | None, progress: WriteProgress) -> tuple[str, Outcome]:
+        numbered = Batch.of(self.options)
+        if numbered is not None:
+            self._timeline = self.client.timeline(self._timeline)
+            numbered.refuse_committed(self._timeline)
         protocol = {**self.options.texts, "hoodie.index.type": index_type(self.options, self._config())}
         with WriteTransaction.begin(
             self.client,
@@ -182,6 +195,8 @@ class WriteJob:
             known=self._timeline,
         ) as transaction:
             self._timeline = transaction.timeline
+            if numbered is not None:
+                numbered.refuse_committed(self._timeline)
             if self.renew is not None:
                 # the rows of a condition are those of the table as it is now
                 self.source = self.renew()
@@ -190,7 +205,7 @@ class WriteJob:
             outcome = self._write(transaction, batch, schema, progress)
             self._check_new_keys(outcome)
             progress.phase("committing")
-            self._commit(transaction, outcome, schema)
+            self._commit(transaction, outcome, schema, numbered)
         return transaction.instant, outcome
 
     def _check_new_keys(self, outcome: Outcome) -> None:
@@ -245,7 +260,9 @@ class WriteJob:
         bucketed = index_type(self.options, self.client.config) == "BUCKET"
         return write_by_buckets(plans) if bucketed else write_by_index(plans)
 
-    def _commit(self, transaction: WriteTransaction, outcome: Outcome, schema: pa.Schema) -> None:
+    def _commit(
+        self, transaction: WriteTransaction, outcome: Outcome, schema: pa.Schema, batch: Batch | None = None
+    ) -> None:
         count = CheckedCount.of(self.options, self.client.config)
         tables = [file.statistics for file in outcome.files if file.statistics is not None]
         transaction.commit(
@@ -258,6 +275,7 @@ class WriteJob:
             index_layout=outcome.index_layout,
             mapper=self.executor.map,
             cleared=outcome.cleared,
+            batch=batch,
         )
 
     def _schema_after(self, batch: pa.Schema | None) -> pa.Schema:

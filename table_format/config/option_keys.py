@@ -172,7 +172,7 @@ UNSUPPORTED_OPTIONS: Final = (
         "hoodie.datasource.write.streaming.",
         False,
         "a write is one batch, in foreachBatch as well",
-        "upsert, which may be repeated, and let the stream keep its checkpoint",
+        "use stream_writer(app_id) there",
     ),
     UnsupportedOption(
         "hoodie.write.track.event.time.watermark",
@@ -262,6 +262,8 @@ OUR_WRITER_KEYS: Final = (
     "hoodie.catalog.write.direct.scan",
     "hoodie.catalog.write.task.memory",
     "hoodie.catalog.write.tasks",
+    "hoodie.catalog.write.txn.app",
+    "hoodie.catalog.write.txn.version",
     "hoodie.catalog.write.zstd.level",
 )
 """Our own keys that writers read."""

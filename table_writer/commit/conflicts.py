@@ -98,7 +98,7 @@ def check_conflicts(
     """
     own_slots = touched_slots(metadata, bucketed=bucketed)
     _check_not_undone(timeline, own, before)
-    for instant in _completed_since(timeline, own, before):
+    for instant in completed_since(timeline, own, before):
         if instant.action == Action.RESTORE:
             raise ConflictError(f"{own.time}: restore {instant.time} took writes back {_MEANWHILE}")
         other_metadata = timeline.commit_metadata(instant)
@@ -118,7 +118,7 @@ def check_conflicts(
 def changed_since(timeline: Timeline, own: Instant, before: TimelineState) -> dict[Slot, str]:
     """File groups that others changed, created or replaced since a write began, with the newest instant of each."""
     slots: dict[Slot, str] = {}
-    for instant in _completed_since(timeline, own, before):
+    for instant in completed_since(timeline, own, before):
         if instant.action != Action.RESTORE:
             slots |= dict.fromkeys(touched_slots(timeline.commit_metadata(instant), bucketed=False), instant.time)
     return slots
@@ -130,7 +130,7 @@ def check_alone(timeline: Timeline, own: Instant, before: TimelineState) -> None
     Raises:
         ConflictError: another write completed.
     """
-    for instant in _completed_since(timeline, own, before):
+    for instant in completed_since(timeline, own, before):
         raise ConflictError(
             f"{own.time}: instant {instant.time} ({instant.action}) completed while this write was under way, which "
             "must be the only one; nothing was written, try again"
@@ -200,7 +200,8 @@ def _check_not_undone(timeline: Timeline, own: Instant, before: TimelineState) -
                 raise ConflictError(f"{own.time}: rollback {instant.time} took {undone[0]} back {_MEANWHILE}")
 
 
-def _completed_since(timeline: Timeline, own: Instant, before: TimelineState) -> Iterator[Instant]:
+def completed_since(timeline: Timeline, own: Instant, before: TimelineState) -> Iterator[Instant]:
+    """Writes and restores of others that completed since a write began."""
     for instant in timeline.completed:
         known = instant.time in before.completed or instant.time == own.time
         if instant.action in (*WRITE_ACTIONS, Action.RESTORE) and not known:

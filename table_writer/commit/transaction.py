@@ -29,6 +29,7 @@ from table_format.table.client import SCHEMA_KEY, TableClient
 from table_format.table.schema_history import KEY as SCHEMA_IDS_KEY
 from table_format.timeline.timeline import Timeline
 from table_writer.archive.archive import archive_locked
+from table_writer.commit.batches import Batch
 from table_writer.commit.conflicts import (
     Cleared,
     TimelineState,
@@ -36,6 +37,7 @@ from table_writer.commit.conflicts import (
     check_alone,
     check_conflicts,
     check_keys,
+    completed_since,
 )
 from table_writer.commit.create import ensure_metadata_table
 from table_writer.commit.rollback import (
@@ -204,6 +206,7 @@ class WriteTransaction:
         mapper: Mapper = in_threads,
         cleared: Cleared | None = None,
         alone: bool = False,
+        batch: Batch | None = None,
     ) -> CommitMetadata:
         """Commit the write; on failure, roll it back and raise.
 
@@ -227,6 +230,7 @@ class WriteTransaction:
             cleared: whether the write replaces everything in a partition, given its path, also in file groups that are
                 new since it began.
             alone: whether the write must be the only one since it began.
+            batch: the numbered batch that the write is of.
 
         Raises:
             ConflictError: another writer changed the same file groups first, or put a record of the same key into
@@ -244,6 +248,10 @@ class WriteTransaction:
             with table_lock(self.client, self._protocol) as lock:
                 timeline = self.client.timeline(self.timeline)
                 self._check(timeline, metadata, changes, cleared, alone=alone)
+                if batch is not None:
+                    others = completed_since(timeline, self._require_pending(timeline), self._before)
+                    batch.refuse_concurrent(self.instant, timeline, others)
+                    metadata.extra_metadata.update(batch.note(timeline))
                 self._finalize(metadata)
                 record_commit(
                     self.client,

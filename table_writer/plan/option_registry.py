@@ -403,6 +403,20 @@ MAINTENANCE: Final = Option(
     "Services that a maintenance run considers, in its own order; `repair` is one more.",
     Origin.OURS,
 )
+TXN_APP: Final = Option(
+    "hoodie.catalog.write.txn.app",
+    Kind.TEXT,
+    None,
+    "Name of a job whose batches are numbered, such as a stream; with `hoodie.catalog.write.txn.version`.",
+    Origin.OURS,
+)
+TXN_VERSION: Final = Option(
+    "hoodie.catalog.write.txn.version",
+    Kind.COUNT,
+    None,
+    "Number of the job's batch: where the table has a commit of this or a later batch of it, nothing is written.",
+    Origin.OURS,
+)
 RETRIES: Final = Option(
     "hoodie.catalog.write.retries",
     Kind.COUNT,
@@ -469,6 +483,8 @@ REGISTRY: Final = (
     SURGERY_SMALL,
     SURGERY_MIN_FILE,
     PARTIAL_COLUMNS,
+    TXN_APP,
+    TXN_VERSION,
     RETRIES,
     MAINTENANCE,
     *EXECUTOR_OPTIONS,
