@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from catalog.planner import Plan
+from catalog.snapshots.snapshot import Snapshot
+from catalog.table_stats import SMALL_FILE
+from table_format.instant import instant_epoch_ms, is_calendar_time
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 """Content type of `Metrics.text`."""
@@ -20,6 +24,16 @@ _PREFIX = "hudi_catalog"
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _MAX_LABELS = 64
 _OTHER = "other"
+_TABLE_GAUGES = {
+    "file_groups": "File groups of an open table, as of its newest query.",
+    "small_file_groups": f"Those below {SMALL_FILE} bytes.",
+    "bytes": "Bytes of their base and log files.",
+    "partitions": "Partitions.",
+    "active_instants": "Instants on the active timeline.",
+    "pending_instants": "Requested and inflight instants.",
+    "oldest_pending_seconds": "Age of the oldest of them; 0 without one.",
+    "last_write_seconds": "Age of the last completed write.",
+}
 
 
 class Metrics:
@@ -58,6 +72,8 @@ class Metrics:
         self._open = Gauge(f"{_PREFIX}_open", "What is open now.", ("service", "what"), registry=registry)
         self._totals = _Totals()
         registry.register(self._totals)
+        self._tables = _Tables()
+        registry.register(self._tables)
 
     def planned(self, service: str, plan: Plan, seconds: float) -> None:
         """Count a planned scan: its files by stage, and the planning time."""
@@ -107,6 +123,15 @@ class Metrics:
         """Report a counter that is kept elsewhere and read at each scrape, such as `accepted` connections."""
         self._totals.watched[service, what] = count
 
+    def watch_tables(self, service: str, held: Callable[[], Mapping[str, Snapshot]]) -> None:
+        """Report statistics of open tables at each scrape, from the snapshots that are in memory: nothing is read.
+
+        Args:
+            service: name of the service.
+            held: the newest loaded snapshots, by table.
+        """
+        self._tables.watched[service] = held
+
     def text(self) -> bytes:
         """All metrics in Prometheus' text format (`CONTENT_TYPE`)."""
         return generate_latest(self.registry)
@@ -133,6 +158,45 @@ class _Totals(Collector):
         for (service, what), count in list(self.watched.items()):
             family.add_metric((service, what), _read(count))
         yield family
+
+
+class _Tables(Collector):
+    """Statistics of open tables, as of the newest query."""
+
+    def __init__(self) -> None:
+        self.watched: dict[str, Callable[[], Mapping[str, Snapshot]]] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        families = {
+            name: GaugeMetricFamily(f"{_PREFIX}_table_{name}", text, labels=("service", "table"))
+            for name, text in _TABLE_GAUGES.items()
+        }
+        for service, held in list(self.watched.items()):
+            for table, snapshot in sorted(held().items()):
+                for name, value in _table_values(snapshot).items():
+                    families[name].add_metric((service, table), value)
+        yield from families.values()
+
+
+def _table_values(snapshot: Snapshot) -> dict[str, float]:
+    sizes, timeline = snapshot.sizes[snapshot.live_rows], snapshot.timeline
+    zone, now_ms = snapshot.config.timeline_timezone, time.time() * 1000
+
+    def age(instant: str | None) -> float:
+        if instant is None or not is_calendar_time(instant):
+            return math.nan
+        return max(0.0, (now_ms - instant_epoch_ms(instant[:17], zone)) / 1000)
+
+    return {
+        "file_groups": len(sizes),
+        "small_file_groups": int((sizes < SMALL_FILE).sum()),
+        "bytes": snapshot.live_bytes,
+        "partitions": len(snapshot.partitions),
+        "active_instants": len(timeline.instants),
+        "pending_instants": len(timeline.pending),
+        "oldest_pending_seconds": age(timeline.pending[0].time) if timeline.pending else 0.0,
+        "last_write_seconds": age(snapshot.instant),
+    }
 
 
 def _read(count: Callable[[], float]) -> float:

@@ -135,6 +135,11 @@ class TableCache(abc.ABC):
         """Tables by name, for a subclass whose names are those of the warehouse's catalog."""
         return {}
 
+    def held(self) -> dict[str, Snapshot]:
+        """The newest snapshots that queries have loaded, by table; nothing is read."""
+        snapshots = {name: cached.newest[SNAPSHOT].last for name, cached in self._cached.items()}
+        return {name: snapshot for name, snapshot in snapshots.items() if snapshot is not None}
+
     @abc.abstractmethod
     def _folder(self, name: str) -> str:
         """The folder of a table as a path of its file system.

@@ -171,6 +171,7 @@ class WarehouseService(BaseService):
         server = self._framed
         self.metrics.watch(name, "tables", lambda: len(self.tables))
         self.metrics.watch(name, "late tables", lambda: len(self.tables.late))
+        self.metrics.watch_tables(name, self.tables.held)
         self.metrics.watch_total(name, "late", lambda: self.tables.late.refused)
         self.metrics.watch(name, "connections", lambda: server.counts.connections)
         self.metrics.watch(name, "requests", lambda: server.counts.in_work)

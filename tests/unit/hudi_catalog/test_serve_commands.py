@@ -86,6 +86,9 @@ def test_the_service_plans_logs_and_stops(warehouse: Path, tmp_path: Path, start
     assert status == 200
     assert 'hudi_catalog_planned_scans_total{service="trino"} 2.0' in metrics
     assert 'hudi_catalog_requests_total{method="GetRows",outcome="ok",service="trino"}' in metrics
+    gauges = {"file_groups": 4, "small_file_groups": 4, "pending_instants": 0}
+    for name, value in gauges.items():
+        assert f'hudi_catalog_table_{name}{{service="trino",table="trips"}} {value}.0' in metrics, name
     assert "default.trips" in serving.get("/")[1]
     scan.client.close()
     serving.process.terminate()
