@@ -13,6 +13,7 @@ from rich.console import Console
 import catalog.catalog
 import catalog.table
 from catalog.explain import explain as explain_plan
+from catalog.layout import ColumnLayout, column_layouts
 from catalog.metadata_tables import files_table, history_table, partitions_table
 from catalog.scan import Scan
 from catalog.table import KEYS as TABLE_KEYS
@@ -170,6 +171,22 @@ class Table(catalog.table.Table, TableWrites[Any]):
             archived: as for `history`.
         """
         return history_table(self.history(archived=archived), self.config.timeline_timezone)
+
+    def layout(
+        self, columns: Sequence[str] | None = None, *, share: float = 0.01, as_of: str | None = None
+    ) -> list[ColumnLayout]:
+        """How well columns prune: the share of the files that a random range of each one's values keeps.
+
+        Args:
+            columns: their names; None for all with statistics in the metadata table.
+            share: of the rows that a range holds.
+            as_of: as for `files`.
+
+        Raises:
+            SchemaError: there is no such column.
+            ArgumentError: `share` is not between 0 and 1.
+        """
+        return column_layouts(self.snapshot(as_of), columns, share=share)
 
     def run_service(self, service: Callable[[TableClient, WriteOptions, Executor], T], options: Options | None) -> T:
         """Run a service on the table's current state; see `TableWrites`."""

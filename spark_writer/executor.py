@@ -119,15 +119,22 @@ class SparkExecutor:
         """
         if not items:
             return []
-        tasks = min(len(items), _MOST_TASKS)
-        places = placements(tasks).tolist()
-        entries = [(number, places[number % tasks], pickle.dumps(item)) for number, item in enumerate(items)]
-        frame = self._session.createDataFrame(entries, "number int, place int, item binary")
         with workers_errors():
-            collected = frame.repartition(tasks, "place").mapInArrow(_applied(function), _MAPPED_DDL).collect()
+            collected = self._items(items).mapInArrow(_applied(function), _MAPPED_DDL).collect()
         # pickles from our own workers, like everything that Spark's Python sends
         results = {row["number"]: pickle.loads(row["result"]) for row in collected}  # noqa: S301
         return [results[number] for number in range(len(items))]
+
+    def dealt(self, items: Sequence[T]) -> Rows[T]:
+        """Items as rows, one task per item up to 1,000 tasks; see `Executor`."""
+        return _SparkRows(self._items(items), _unpickled)
+
+    def _items(self, items: Sequence[Any]) -> DataFrame:
+        """Pickled items, at least one, spread over tasks."""
+        tasks = min(len(items), _MOST_TASKS)
+        places = placements(tasks).tolist()
+        entries = [(number, places[number % tasks], pickle.dumps(item)) for number, item in enumerate(items)]
+        return self._session.createDataFrame(entries, "number int, place int, item binary").repartition(tasks, "place")
 
     def collect(self, rows: Rows[T], stage: Stage[T, R]) -> list[R]:
         """Run a stage on rows; see `Executor`."""
@@ -270,6 +277,12 @@ class _Cached(Held):
     def release(self) -> None:
         """Remove the blocks from the cache."""
         self.frame.unpersist()
+
+
+def _unpickled(batches: Batches) -> Iterator[Any]:
+    for batch in batches:
+        for row in batch.to_pylist():
+            yield pickle.loads(row["item"])  # noqa: S301  # of our own driver
 
 
 def _applied(function: Callable[[T], R]) -> Worker:

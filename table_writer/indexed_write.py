@@ -107,6 +107,7 @@ def write_by_index(plans: WritePlans) -> Outcome:
         tasks=options.number(registry.PARALLELISM),
         driver_rows=options.number(registry.DRIVER_ROWS) or 0,
         sort=_sort_mode(operation, options),
+        busy=[(partition, str(file_id)) for partition, file_id in clustered_slots(plans.timeline, bucketed=False)],
     )
     finish = _Finish(plans)
     written = write.run(plans.executor, source, finish)

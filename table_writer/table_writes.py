@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from table_writer.cluster_calls import ClusterCalls
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
@@ -33,7 +34,7 @@ T = TypeVar("T")
 Options = Mapping[str, Any]
 
 
-class TableWrites(ABC, Generic[Rows]):
+class TableWrites(ClusterCalls, ABC, Generic[Rows]):
     """A table that can be changed; subclasses decide what rows may be, and run writes and services.
 
     Each call is one commit; all of it becomes visible or nothing.

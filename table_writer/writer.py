@@ -18,6 +18,7 @@ from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.after_commit import warn_of_needs
+from table_writer.cluster import cluster_after_write, finish_inline
 from table_writer.commit.create import create_table
 from table_writer.execution.executor import Executor, RowSource
 from table_writer.execution.local import LocalExecutor
@@ -196,6 +197,7 @@ class TableWriter(TableWrites[ArrowData]):
         local = executor if isinstance(executor, LocalExecutor) else LocalExecutor.of(merged)
         if isinstance(rows, ArrowRows):
             executor = local
+        finish_inline(self.client, merged, executor)
         job = WriteJob(executor, self.client, operation, merged, partitions=partitions, renew=renew, timeline=timeline)
         summary = self._run(job, rows, local)
         config, storage = self.client.config, self.client.storage
@@ -203,6 +205,7 @@ class TableWriter(TableWrites[ArrowData]):
         warn_of_needs(storage.uri, config.timeline_timezone, job.begun, summary, protocol)
         if operation is not Operation.DELETE_PARTITION:
             expire_after_write(self.client, merged, executor)
+        cluster_after_write(self.client, merged, executor)
         return summary
 
     def _run(self, job: WriteJob, rows: ArrowData | None, local: LocalExecutor) -> WriteSummary:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from table_format.actions.avro_schemas import CLEAN_METADATA, CLEANER_PLAN
+from table_format.actions.avro_schemas import CLEAN_METADATA, CLEANER_PLAN, REQUESTED_REPLACE
 from table_format.codecs.avro_file import AvroContent, read_avro_record, write_avro_file
 from table_format.instant import Instant, State
 
@@ -229,16 +229,51 @@ class ClusteringPlan:
         groups: slices that are rewritten together.
         strategy: class name of the execution strategy.
         preserves_times: rows keep the commit time at which they were written.
+        outputs: of each group, the number of file groups into which its rows go.
+        parameters: of the strategy, by Apache's option keys.
     """
 
     groups: list[list[ClusteringSlice]] = field(default_factory=list)
     strategy: str | None = None
     preserves_times: bool = True
+    outputs: list[int] = field(default_factory=list)
+    parameters: dict[str, str] = field(default_factory=dict)
 
     @property
     def file_groups(self) -> list[tuple[str, str]]:
         """(partition path, file id) of all input file groups."""
         return [(piece.partition, piece.file_id) for group in self.groups for piece in group]
+
+    def to_avro(self, full_uri: Callable[[str], str]) -> bytes:
+        """The content of a requested replacecommit, as Apache writes it.
+
+        Args:
+            full_uri: the URI of a path in the table.
+        """
+
+        def piece(part: ClusteringSlice) -> dict[str, Any]:
+            return {
+                "dataFilePath": full_uri(posixpath.join(part.partition, part.base_file)) if part.base_file else "",
+                "deltaFilePaths": [full_uri(posixpath.join(part.partition, name)) for name in part.log_files],
+                "fileId": part.file_id,
+                "partitionPath": part.partition,
+                "bootstrapFilePath": "",
+                "version": 1,
+            }
+
+        groups = [
+            {"slices": list(map(piece, group)), "metrics": {}, "numOutputFileGroups": outputs, "version": 1}
+            for group, outputs in zip(self.groups, self.outputs, strict=True)
+        ]
+        plan = {
+            "inputGroups": groups,
+            "strategy": {"strategyClassName": self.strategy, "strategyParams": self.parameters, "version": 1},
+            "extraMetadata": {},
+            "version": 1,
+            "preserveHoodieMetadata": self.preserves_times,
+        }
+        record = {"operationType": "CLUSTER", "clusteringPlan": plan, "extraMetadata": {}, "version": 1}
+        return write_avro_file(REQUESTED_REPLACE, [record])
 
     @classmethod
     def from_avro(cls, data: bytes, path: str) -> ClusteringPlan | None:
@@ -257,6 +292,8 @@ class ClusteringPlan:
                 groups=[[_slice(piece) for piece in group.get("slices") or []] for group in groups],
                 strategy=(plan.get("strategy") or {}).get("strategyClassName"),
                 preserves_times=plan.get("preserveHoodieMetadata") is not False,
+                outputs=[group.get("numOutputFileGroups") or 1 for group in groups],
+                parameters=dict((plan.get("strategy") or {}).get("strategyParams") or {}),
             )
 
         return read_avro_record(data, path, build) if data else None

@@ -69,7 +69,11 @@ def refuse_other_lock_providers(options: Mapping[str, str]) -> None:
             )
 
 
-_NO_CLUSTERING: Final = ("files are not clustered by this writer", "cluster by a job of Apache Hudi's, or leave it out")
+_NO_CLUSTERING: Final = (
+    "clustering runs after a commit or on its own, not beside a write",
+    "give hoodie.clustering.inline=true, or run `hudi-catalog cluster` apart",
+)
+_LAYOUT: Final = ("it is Apache Hudi's older switch", "give hoodie.clustering.inline=true")
 _NO_COMPACTION: Final = ("there are no log files to compact in copy-on-write tables", "leave it out")
 _INDEX: Final = ("this index is not kept, and queries go without it", "leave it out")
 _PLAIN: Final = ("files are not encrypted", "write this table with Apache Hudi, or encrypt the storage")
@@ -129,12 +133,10 @@ UNSUPPORTED_OPTIONS: Final = (
     UnsupportedOption("hoodie.clean.partition.filter.selected", True, *_ALL_CLEANED, harmless=("",)),
     UnsupportedOption("hoodie.cleaner.partition.filter.regex", True, *_ALL_CLEANED, harmless=("",)),
     UnsupportedOption("hoodie.cleaner.partition.filter.selected", True, *_ALL_CLEANED, harmless=("",)),
-    UnsupportedOption("hoodie.clustering.inline", False, *_NO_CLUSTERING),
     UnsupportedOption("hoodie.clustering.schedule.inline", False, *_NO_CLUSTERING),
     UnsupportedOption("hoodie.clustering.async.enabled", False, *_NO_CLUSTERING),
-    UnsupportedOption("hoodie.datasource.clustering.inline.enable", False, *_NO_CLUSTERING),
     UnsupportedOption("hoodie.datasource.clustering.async.enable", False, *_NO_CLUSTERING),
-    UnsupportedOption("hoodie.layout.optimize.enable", False, *_NO_CLUSTERING),
+    UnsupportedOption("hoodie.layout.optimize.enable", False, *_LAYOUT),
     UnsupportedOption("hoodie.compact.inline", False, *_NO_COMPACTION),
     UnsupportedOption("hoodie.compact.schedule.inline", False, *_NO_COMPACTION),
     UnsupportedOption("hoodie.datasource.compaction.async.enable", False, *_NO_COMPACTION),

@@ -175,7 +175,8 @@ def check_services(
         TransactionError: it was pending before: a retry would meet it again.
     """
     clustered = clustered_slots(timeline, bucketed=bucketed)
-    common = {slot: clustered[slot] for slot in slots if slot in clustered}
+    others = {slot: instant for slot, instant in clustered.items() if own is None or instant.time != own.time}
+    common = {slot: others[slot] for slot in slots if slot in others}
     for instant in sorted(set(common.values())):
         places = _places({slot for slot, other in common.items() if other == instant})
         if own is not None and before is not None and instant.time not in before.pending:
@@ -186,7 +187,8 @@ def check_services(
         raise TransactionError(
             f"{timeline.storage.uri}: instant {instant.time} ({instant.action}), a clustering that was planned before "
             f"this write began and has not ended, is about to replace file groups that this write changes ({places}); "
-            "nothing was written. Let the tool that planned it execute or cancel it, then write again"
+            "nothing was written. Wait until it has run, run it by `hudi-catalog cluster PATH --run`, or cancel it by "
+            f"`hudi-catalog rollback PATH {instant.time}`; then write again"
         )
 
 

@@ -189,6 +189,9 @@ def _roll_back_pending(client: TableClient, timeline: Timeline, pending: Instant
     if dry_run:
         return report_of(undo)
     done = roll_back(client, pending)
+    plan = client.timeline().find(pending.time, pending.action)
+    if plan is not None:  # a clustering that had begun
+        done = roll_back(client, plan)
     return report_of(undo, done.start_time)
 
 

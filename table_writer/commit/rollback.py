@@ -27,7 +27,14 @@ from table_format.timeline.timeline import Timeline
 from table_writer.metadata.writer import record_rollback
 from table_writer.services.undo import resume_undo
 from table_writer.timeline import heartbeat
-from table_writer.timeline.instants import delete_pending, ensure_state, is_clustering, request, table_lock
+from table_writer.timeline.instants import (
+    delete_pending,
+    ensure_state,
+    instant_path,
+    is_clustering,
+    request,
+    table_lock,
+)
 from table_writer.timeline.liveness import age_ms
 from table_writer.timeline.markers import (
     APPEND,
@@ -120,6 +127,8 @@ def resume_rollbacks(client: TableClient, timeline: Timeline) -> bool:
 def roll_back(client: TableClient, failed: Instant) -> RollbackMetadata:
     """Roll back a pending write; the caller holds the table's lock.
 
+    A clustering that has begun is rolled back to its plan, which stays requested; one that has not is cancelled.
+
     The plan is on the timeline before anything is deleted. The failed instant leaves the timeline after its files and
     its records in the metadata table are gone, and before the rollback completes, so a crash anywhere in between leaves
     a rollback to be finished. On a full disk the files are deleted first, to make space for the plan; the markers still
@@ -180,13 +189,27 @@ def _execute(client: TableClient, rollback: str, plan: RollbackPlan) -> Rollback
     for partition_path in metadata.partitions:
         drop_new_partition(storage, partition_path, lambda time: time == plan.instant)
     record_rollback(client, rollback, plan.instant)
-    delete_pending(storage, plan.instant, plan.action)
+    begun = _begun_clustering(client, plan)
+    if begun is None:
+        delete_pending(storage, plan.instant, plan.action)
     metadata.millis = round((time.monotonic() - started) * 1000)
     # another tool's writer, which takes no lock, may have finished it meanwhile
     ensure_state(storage, Instant(rollback, Action.ROLLBACK, State.COMPLETED), metadata.to_avro())
+    if begun is not None:
+        # last, so that a rollback which is finished later knows that the plan stays
+        storage.delete(instant_path(begun))
     delete_markers(storage, plan.instant)
     heartbeat.delete_heartbeat(storage, plan.instant)
     return metadata
+
+
+def _begun_clustering(client: TableClient, plan: RollbackPlan) -> Instant | None:
+    """The inflight instant of what is rolled back if it is a clustering."""
+    timeline = client.timeline()
+    instant = timeline.find(plan.instant, plan.action)
+    if instant is None or instant.state is not State.INFLIGHT or not is_clustering(timeline, instant):
+        return None
+    return instant
 
 
 def _delete_files(storage: Storage, plan: RollbackPlan) -> None:
@@ -204,8 +227,11 @@ def failed_writes(timeline: Timeline, options: ProtocolOptions) -> list[Instant]
 def _has_failed(timeline: Timeline, instant: Instant, options: ProtocolOptions) -> bool:
     if instant.action not in WRITE_ACTIONS or options.failed_writes is FailedWrites.NEVER:
         return False
-    if is_clustering(timeline, instant):
-        return False
+    return not is_clustering(timeline, instant) and is_dead(timeline, instant, options)
+
+
+def is_dead(timeline: Timeline, instant: Instant, options: ProtocolOptions) -> bool:
+    """Whether the writer of a pending instant counts as dead."""
     if options.failed_writes is FailedWrites.EAGER:
         return True
     interval, misses = options.heartbeat_interval_ms, options.heartbeat_misses

@@ -178,6 +178,13 @@ class Executor(Protocol):
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Apply a function to items, a task each; see `Mapper`."""
 
+    def dealt(self, items: Sequence[T]) -> Rows[T]:
+        """Items, such as files to read, as rows of which each task has some: input of a stage of tasks.
+
+        Args:
+            items: they must pickle.
+        """
+
     def collect(self, rows: Rows[T], stage: Stage[T, R]) -> list[R]:
         """Run a stage on rows, and return its results, which must be small, to the driver.
 

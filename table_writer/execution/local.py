@@ -115,6 +115,10 @@ class LocalExecutor:
         shares = [_one(item) for item in items]
         return [result for results in self._run(shares, _Applied(function), self.processes) for result in results]
 
+    def dealt(self, items: Sequence[T]) -> Rows[T]:
+        """Items as rows, a task each; see `Executor`."""
+        return SharesInMemory([(item,) for item in items])
+
     def collect(self, rows: Rows[T], stage: Stage[T, R]) -> list[R]:
         """Run a stage on rows; see `Executor`."""
         with contextlib.ExitStack() as stack:

@@ -164,7 +164,7 @@ def _sorted_batches(plan: FilePlan, file: CurrentFile, share: MemoryShare) -> It
     most = max(_LEAST_ROWS, share.nbytes // 4 * count // max(1, size))
     in_order, sample = _key_order(plan, file, most)
     schema = current_schema(plan)
-    batches = _batches(plan, file, schema, most)
+    batches = file_batches(plan, file, schema, most)
     empty = schema.empty_table()
     if in_order:
         yield from itertools.chain(batches, () if count else (empty,))
@@ -192,7 +192,7 @@ def _key_order(plan: FilePlan, file: CurrentFile, most: int) -> tuple[bool, Any]
     last = None
     sample: list[Any] = []
     step = max(1, footer(plan.storage, file.path).row_count // _SAMPLES)
-    for batch in _batches(plan, file, _KEY, most):
+    for batch in file_batches(plan, file, _KEY, most):
         keys = one_chunk(batch[RECORD_KEY])
         if not len(keys):
             continue
@@ -204,8 +204,15 @@ def _key_order(plan: FilePlan, file: CurrentFile, most: int) -> tuple[bool, Any]
     return in_order, pa.concat_arrays(sample) if sample else pa.array([], pa.string())
 
 
-def _batches(plan: FilePlan, file: CurrentFile, schema: pa.Schema, most: int) -> Iterator[pa.Table]:
-    """Rows of a base file in file order, with the table's columns."""
+def file_batches(plan: FilePlan, file: CurrentFile, schema: pa.Schema, most: int) -> Iterator[pa.Table]:
+    """Rows of a base file in file order, with the table's columns.
+
+    Args:
+        plan: of the write.
+        file: the file.
+        schema: the columns.
+        most: rows of a batch at most.
+    """
     names, shape = list(schema.names), None
     if plan.history is not None:
         stored = plan.history.physical_names(file.instant, names)

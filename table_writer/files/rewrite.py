@@ -142,6 +142,29 @@ def store_parts(file: FileChange, parts: Iterator[pa.Table]) -> tuple[BaseFileRe
     return result, statistics_of(columns, file.name, file.partition, result.metadata)
 
 
+def write_moved(change: FileChange, rows: pa.Table) -> WrittenFile:
+    """Write rows of other files, which keep their commit times, into the first file of a file group.
+
+    Args:
+        change: of the new file; its own rows are not used.
+        rows: in the order of the file, of `current_schema`.
+    """
+    result, statistics = _store(change, with_constants(rows, change.partition, change.name))
+    return written_in_parts(change, result, statistics, inserted=result.row_count)
+
+
+def write_moved_in_parts(change: FileChange, parts: Iterator[pa.Table]) -> WrittenFile:
+    """`write_moved` for rows that come part by part, at least one."""
+
+    def completed() -> Iterator[pa.Table]:
+        for rows in parts:
+            yield with_constants(rows, change.partition, change.name)
+            del rows  # before the next ones are read
+
+    result, statistics = store_parts(change, completed())
+    return written_in_parts(change, result, statistics, inserted=result.row_count)
+
+
 def rewrite_whole(change: FileChange) -> WrittenFile | None:
     """Decode a file, merge the rows into it, encode it; None if nothing changes."""
     old = current_rows(change.plan, change.path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from table_writer.plan.clustering_options import CLUSTERING_OPTIONS
 from table_writer.plan.executor_options import EXECUTOR_OPTIONS
 from table_writer.plan.option import Kind, Option, Origin
 
@@ -487,6 +488,7 @@ REGISTRY: Final = (
     TXN_VERSION,
     RETRIES,
     MAINTENANCE,
+    *CLUSTERING_OPTIONS,
     *EXECUTOR_OPTIONS,
 )
 """All of them, in the order of the reference."""

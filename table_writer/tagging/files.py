@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,10 +83,21 @@ class CurrentFiles:
             )
         return to_numpy(numbers)
 
-    def sizes_of(self, partitions: set[str]) -> dict[str, list[tuple[int, int]]]:
-        """Number and size in bytes of each file group of some partitions."""
+    def sizes_of(
+        self, partitions: set[str], busy: Collection[tuple[str, str]] = ()
+    ) -> dict[str, list[tuple[int, int]]]:
+        """Number and size in bytes of each file group of some partitions.
+
+        Args:
+            partitions: their paths.
+            busy: partition path and file id of file groups to leave out.
+        """
         wanted = pc.is_in(self.table["partition"], value_set=pa.array(sorted(partitions), pa.string()))
         numbers = np.flatnonzero(to_numpy(wanted.combine_chunks()).astype(np.bool_))
+        if busy:
+            known = file_names_of(*(pa.array([group[part] for group in busy], pa.string()) for part in (0, 1)))
+            left_out = to_numpy(pc.is_in(self.names, value_set=known)).astype(np.bool_)
+            numbers = numbers[~left_out[numbers]]
         at = from_numpy(numbers)
         names: list[Any] = self.table["partition"].take(at).to_pylist()
         groups: dict[str, list[tuple[int, int]]] = {}
@@ -125,17 +136,18 @@ def refuse_buckets(files: PartitionFiles) -> None:
     Raises:
         UnsupportedTableError: it is one.
     """
-    if not _are_buckets(files.recent()):
+    if not are_buckets(files.recent()):
         return
     every = files.of()
-    if every.num_rows and _are_buckets(every):
+    if every.num_rows and are_buckets(every):
         raise UnsupportedTableError(
             f"{every['path'][0].as_py()}: the files of this table are buckets, where its other writers look for "
             "records by their hash: leave hoodie.index.type=RECORD_INDEX out, and give hoodie.bucket.index.num.buckets"
         )
 
 
-def _are_buckets(files: pa.Table) -> bool:
+def are_buckets(files: pa.Table) -> bool:
+    """Whether the names of all base files look like those of buckets."""
     return pc.all(pc.match_substring_regex(files["file_id"], _BUCKET_SHAPE)).as_py() is not False
 
 

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -173,6 +173,7 @@ class IndexedWrite:
         tasks: number of writing tasks, if the job sets it.
         driver_rows: most rows to tag on the driver.
         sort: how rows that are inserted are laid out; see `SortMode`.
+        busy: partition path and file id of file groups that take no new records, since a clustering is planned.
     """
 
     rows: RowPlan
@@ -185,6 +186,7 @@ class IndexedWrite:
     tasks: int | None
     driver_rows: int
     sort: SortMode = SortMode.GLOBAL_SORT
+    busy: Collection[tuple[str, str]] = ()
 
     def run(self, executor: Executor, rows: RowSource, finish: Finish) -> list[WrittenFile]:
         """Run the passes.
@@ -267,7 +269,7 @@ class IndexedWrite:
         present = CurrentFiles.of(self.files, touched)
         numbers = present.numbers_of(indexed).tolist()
         updates = dict(zip(numbers, profile.updates.values(), strict=False))
-        current = present.sizes_of(set(profile.inserts)) if self.placed else {}
+        current = present.sizes_of(set(profile.inserts), self.busy) if self.placed else {}
         places = place_inserts(profile.inserts, current, sizing, present.table.num_rows, updates)
         size = sum(block.size for block in blocks.values())
         targets = slot_targets(updates, places, present.table, self._most_slots(executor, size))

@@ -1,0 +1,1 @@
+"""Clustering: base files merged and sorted anew."""

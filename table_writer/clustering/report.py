@@ -1,0 +1,56 @@
+"""What a clustering did, for people and programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ClusteringReport:
+    """What a clustering did, or would.
+
+    Attributes:
+        instant: of the plan; None where there is nothing to cluster, or nothing was changed.
+        state: `nothing`, `dry run`, `planned` or `completed`.
+        columns: by which rows are sorted; none for the record key.
+        layout: `linear`, `z-order` or `hilbert`.
+        partitions: number of partitions with files to cluster.
+        groups: sets of files that are sorted together.
+        files_before: number of files that are replaced.
+        bytes_before: their sizes.
+        files_after: number of files written; where nothing was written yet, of those planned.
+        bytes_after: their sizes; 0 where nothing was written.
+        rows: written; 0 likewise.
+        seconds: from start to end.
+        kept_before: columns by which rows are sorted, each with the share of the table's files that a random range of
+            1 % of its rows kept before; see `catalog.layout`.
+        kept_after: the same afterwards.
+    """
+
+    instant: str | None
+    state: str
+    columns: tuple[str, ...] = ()
+    layout: str = "linear"
+    partitions: int = 0
+    groups: int = 0
+    files_before: int = 0
+    bytes_before: int = 0
+    files_after: int = 0
+    bytes_after: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+    kept_before: tuple[tuple[str, float], ...] = ()
+    kept_after: tuple[tuple[str, float], ...] = ()
+
+    def __str__(self) -> str:
+        if self.state == "nothing":
+            return "nothing to cluster"
+        by = f"by {', '.join(self.columns)} ({self.layout})" if self.columns else "by record key"
+        files = f"{self.files_before:,} files ({self.bytes_before / 1e6:,.1f} MB) of {self.partitions:,} partitions"
+        if self.state == "completed":
+            return (
+                f"clustered {files} into {self.files_after:,} files ({self.bytes_after / 1e6:,.1f} MB) {by}, "
+                f"{self.rows:,} rows, instant {self.instant}, {self.seconds:.1f} s"
+            )
+        verb = "would cluster" if self.state == "dry run" else f"planned as {self.instant}:"
+        return f"{verb} {files} into {self.files_after:,} files {by}"

@@ -1,0 +1,290 @@
+"""Clustering a table: a plan on the timeline, its run, and a report."""
+
+from __future__ import annotations
+
+import posixpath
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from table_format.actions.table_services import ClusteringPlan
+from table_format.codecs.arrow_numpy import one_chunk
+from table_format.codecs.avro_schema import schema_text
+from table_format.codecs.avro_schema_tree import columns_of_hudi_types
+from table_format.config.table_config import recover_table_config
+from table_format.errors import UnsupportedTableError
+from table_format.instant import Action
+from table_format.meta_columns import RECORD_KEY
+from table_format.metadata_table.record_index_layout import IndexLayout
+from table_format.schema.evolution import storage_schema
+from table_format.slices.file_names import BaseFileName, bucket_of_file_id
+from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
+from table_writer.clustering.order import Cuts, RowOrder
+from table_writer.clustering.plan import SINGLE_FILE_STRATEGY, Sorting, plan_clustering
+from table_writer.clustering.report import ClusteringReport
+from table_writer.clustering.tasks import (
+    ClusterPlan,
+    GroupOrder,
+    InputFile,
+    SampleTask,
+    row_count,
+    sample_file,
+    split_files,
+    write_clusters,
+)
+from table_writer.commit.clustering import ClusteringTransaction
+from table_writer.commit.conflicts import clustered_slots
+from table_writer.commit.rollback import settled_timeline
+from table_writer.execution.executor import Executor, in_threads
+from table_writer.files.file_change import WrittenFile
+from table_writer.metadata.column_statistics import concat_statistics
+from table_writer.plan import option_registry as registry
+from table_writer.plan.operations import Duplicates, Operation
+from table_writer.plan.options import WriteOptions
+from table_writer.plan.plan import CURRENT_SCHEMA, CurrentFile, FilePlan, ListedFiles
+from table_writer.slots.partition_files import PartitionFiles
+from table_writer.timeline.instants import request, table_lock
+from table_writer.timeline.options import ProtocolOptions
+from table_writer.write_plans import WritePlans
+
+#: Rows that are sampled of the files that are sorted together.
+_SAMPLED: Final = 1 << 15
+#: Rows that are exchanged at once, beyond a single group; small partitions go together.
+_ROWS_AT_ONCE: Final = 1 << 22
+
+
+def plan(
+    client: TableClient, options: WriteOptions, partitions: Sequence[str] = (), *, dry_run: bool = False
+) -> ClusteringReport:
+    """Put a clustering on the timeline; from then on no writer may change its files until it has run.
+
+    Args:
+        client: the table.
+        options: of the clustering.
+        partitions: see `plan_clustering`.
+        dry_run: report only.
+
+    Raises:
+        OptionError: an invalid option.
+        SchemaError: a column to sort by is not there, or has no order.
+        UnsupportedTableError: the table has buckets and no columns to sort by are given, or it cannot be written.
+        LockError: the table lock could not be taken.
+    """
+    started, sorting = time.monotonic(), Sorting.of(options)
+    if dry_run:
+        planned, sizes = _planned(client, client.timeline(), options, partitions)
+        return _report(planned, sorting, sizes, started)
+    protocol = ProtocolOptions.parse(options.texts)
+    with table_lock(client, protocol):
+        if recover_table_config(client.storage):
+            client.reload()
+        timeline, _ = settled_timeline(client, protocol)
+        planned, sizes = _planned(client, timeline, options, partitions)
+        if not planned.groups:
+            return _report(planned, sorting, sizes, started)
+        content = planned.to_avro(client.storage.full_uri)
+        instant = request(client, Action.REPLACECOMMIT, content, timeline)
+    return _report(planned, sorting, sizes, started, instant.time)
+
+
+def run(client: TableClient, instant: str, options: WriteOptions, executor: Executor) -> ClusteringReport:
+    """Run a planned clustering, of this project's or Apache's; nothing is visible unless all of it succeeds.
+
+    If it fails, the plan stays.
+
+    Args:
+        client: the table.
+        instant: of the plan.
+        options: of the table's writers.
+        executor: runs the tasks.
+
+    Raises:
+        ConflictError: files of the plan were changed by a writer that does not respect plans.
+        TransactionError: there is no such plan, or another writer runs it.
+        HudiError: files cannot be read or written.
+    """
+    started = time.monotonic()
+    _refuse_hudi_types(client, client.timeline())
+    with ClusteringTransaction.begin_planned(client, instant, options.texts) as transaction:
+        timeline = transaction.timeline
+        sorting = Sorting.of_plan(transaction.plan, options)
+        schema = storage_schema(client.table_schema(timeline))
+        sorting.refuse_columns(schema, client.storage.uri)
+        layout = IndexLayout.of(client, timeline)
+        latest = PartitionFiles(client, timeline, open_metadata=transaction.open_metadata)
+        with executor.progress(options.text(registry.PROGRESS) or "auto") as progress:
+            plans = WritePlans(
+                executor=executor,
+                client=client,
+                operation=Operation.BULK_INSERT,
+                options=options,
+                source=None,
+                partitions=(),
+                chosen=None,
+                transaction=transaction,
+                timeline=timeline,
+                batch=None,
+                schema=schema,
+                progress=progress,
+                layout=layout,
+                files=latest,
+            )
+            files = plans.file_plan(
+                ListedFiles(CURRENT_SCHEMA.empty_table()),
+                unique=False,
+                duplicates=Duplicates.ADD,
+                bucketed=False,
+                layout=layout,
+            )
+            written = _rewrite(executor, transaction.plan, sorting, files, progress.phase)
+            progress.phase("committing")
+            text = client.table_schema_json(timeline)
+            tables = [file.statistics for file in written if file.statistics is not None]
+            transaction.commit(
+                [file.stat for file in written],
+                schema_json=text or schema_text(schema, client.config.name),
+                column_stats=concat_statistics(tables) if tables else None,
+                replaced=_by_partition(transaction.plan),
+                index_changes=None if layout is None else [delta for file in written for delta in file.index_deltas],
+                index_layout=layout,
+                mapper=executor.map,
+            )
+    report = _report(transaction.plan, sorting, {}, started, instant)
+    stats = [file.stat for file in written]
+    return replace(
+        report,
+        state="completed",
+        bytes_before=_bytes_of(client, transaction.plan),
+        files_after=len(stats),
+        bytes_after=sum(stat.file_size_in_bytes for stat in stats),
+        rows=sum(stat.num_writes for stat in stats),
+    )
+
+
+def _planned(
+    client: TableClient, timeline: Timeline, options: WriteOptions, partitions: Sequence[str]
+) -> tuple[ClusteringPlan, dict[tuple[str, str], int]]:
+    """The plan, and the sizes of all files by partition and file id."""
+    _refuse_hudi_types(client, timeline)
+    files = PartitionFiles(client, timeline).of()
+    sorting = Sorting.of(options)
+    if files.num_rows:
+        sorting.refuse_columns(client.table_schema(timeline), client.storage.uri)
+    busy = clustered_slots(timeline, bucketed=False)
+    planned = plan_clustering(client, files, options, partitions, busy=busy.__contains__)
+    rows = files.select(["partition", "file_id", "size"]).to_pylist()
+    return planned, {(row["partition"], row["file_id"]): row["size"] for row in rows}
+
+
+def _rewrite(
+    executor: Executor, planned: ClusteringPlan, sorting: Sorting, files: FilePlan, phase: Callable[[str], None]
+) -> list[WrittenFile]:
+    """Write the new files, a few groups at a time."""
+    inputs = [
+        SampleTask(files, InputFile(number, _file_of(piece)), sorting.by)
+        for number, group in enumerate(planned.groups)
+        for piece in group
+    ]
+    phase("sampling the columns to sort by")
+    counts = in_threads(row_count, inputs)
+    rows: dict[int, int] = {}
+    for task, count in zip(inputs, counts, strict=True):
+        rows[task.input.group] = rows.get(task.input.group, 0) + count
+    sampled = [
+        replace(task, input=replace(task.input, step=max(1, rows[task.input.group] // _SAMPLED))) for task in inputs
+    ]
+    written: list[WrittenFile] = []
+    for groups in _at_once(rows):
+        tasks = [task for task in sampled if task.input.group in groups]
+        samples: dict[int, list[pa.Table]] = {}
+        for task, sample in zip(tasks, executor.map(sample_file, tasks), strict=True):
+            samples.setdefault(task.input.group, []).append(sample)
+        orders: dict[int, GroupOrder] = {}
+        slots = 0
+        for number in groups:
+            orders[number] = _order(planned, number, sorting, pa.concat_tables(samples[number]), slots)
+            slots += orders[number].cuts.parts
+        phase(f"sorting and writing files: group {max(groups) + 1} of {len(planned.groups)}")
+        plan_of_tasks = ClusterPlan(files, orders)
+        source = executor.dealt([task.input for task in tasks])
+        exchanged = executor.exchange(source, partial(split_files, plan_of_tasks), slots)
+        written += executor.collect(exchanged, partial(write_clusters, plan_of_tasks))
+    return written
+
+
+def _order(planned: ClusteringPlan, number: int, sorting: Sorting, sample: pa.Table, first: int) -> GroupOrder:
+    order = RowOrder.of(sorting.by, sorting.layout, sample)
+    cuts = Cuts.of(order.codes(sample), one_chunk(sample[RECORD_KEY]), planned.outputs[number])
+    piece = planned.groups[number][0]
+    bucket = bucket_of_file_id(piece.file_id) if planned.strategy == SINGLE_FILE_STRATEGY else None
+    return GroupOrder(piece.partition, bucket, order, cuts, first)
+
+
+def _at_once(rows: dict[int, int]) -> Iterator[list[int]]:
+    """Numbers of groups whose rows are exchanged together."""
+    batch: list[int] = []
+    count = 0
+    for number, size in rows.items():
+        if batch and count + size > _ROWS_AT_ONCE:
+            yield batch
+            batch, count = [], 0
+        batch.append(number)
+        count += size
+    if batch:
+        yield batch
+
+
+def _file_of(piece: Any) -> CurrentFile:
+    name = BaseFileName.parse(piece.base_file or "")
+    if name is None or piece.log_files:
+        raise UnsupportedTableError(f"{piece.file_id}: log files are not clustered")
+    return CurrentFile(piece.file_id, name.instant, posixpath.join(piece.partition, piece.base_file))
+
+
+def _by_partition(planned: ClusteringPlan) -> dict[str, list[str]]:
+    replaced: dict[str, list[str]] = {}
+    for partition, file_id in planned.file_groups:
+        replaced.setdefault(partition, []).append(file_id)
+    return replaced
+
+
+def _bytes_of(client: TableClient, planned: ClusteringPlan) -> int:
+    paths = [posixpath.join(piece.partition, piece.base_file or "") for group in planned.groups for piece in group]
+    entries = in_threads(client.storage.entry, paths)
+    return sum(entry.size for entry in entries if entry is not None)
+
+
+def _refuse_hudi_types(client: TableClient, timeline: Timeline) -> None:
+    columns = columns_of_hudi_types(client.table_schema_json(timeline))
+    if columns:
+        raise UnsupportedTableError(
+            f"{client.storage.uri}: {', '.join(columns)}: columns of Hudi 1.2's types VECTOR, VARIANT and BLOB are not "
+            "written; cluster this table with Apache Hudi"
+        )
+
+
+def _report(
+    planned: ClusteringPlan,
+    sorting: Sorting,
+    sizes: dict[tuple[str, str], int],
+    started: float,
+    instant: str | None = None,
+) -> ClusteringReport:
+    groups = planned.file_groups
+    return ClusteringReport(
+        instant=instant,
+        state="nothing" if not groups else "dry run" if instant is None else "planned",
+        columns=sorting.columns,
+        layout=sorting.layout.value,
+        partitions=len({partition for partition, _ in groups}),
+        groups=len(planned.groups),
+        files_before=len(groups),
+        bytes_before=sum(sizes.get(group, 0) for group in groups),
+        files_after=sum(planned.outputs),
+        seconds=time.monotonic() - started,
+    )

@@ -1,0 +1,412 @@
+"""Clustering a table: what is planned, what is written, and what happens beside it and after a crash."""
+
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hudi_catalog.table import Table, create_table, open_table
+from table_format.errors import (
+    ConflictError,
+    HudiError,
+    OptionError,
+    SchemaError,
+    TransactionError,
+    UnsupportedTableError,
+)
+from table_format.instant import State
+from table_format.slices.file_names import bucket_of_file_id
+from table_format.table.client import TableClient
+from table_writer.cluster import cluster, run_planned
+from table_writer.commit.clustering import pending_clusterings, read_plan
+from table_writer.execution.local import LocalExecutor
+from table_writer.plan.options import WriteOptions
+from tests.support.faults import Faults, FaultyStorage, InjectedError, dying, overtaken
+
+SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("x", pa.int64()), ("y", pa.float64())])
+SIZE = {"hoodie.clustering.plan.strategy.target.file.max.bytes": "8000"}
+EACH_ITS_FILE = {"hoodie.parquet.small.file.limit": "0", "hoodie.clean.automatic": "false"}
+
+
+def rows(number: int, count: int = 600, first: int = 0) -> pa.Table:
+    ids = [f"k{number}_{n:05d}" for n in range(first, first + count)]
+    columns = [ids, [("a", "b", "c")[n % 3] for n in range(count)], [n * 7919 % 997 for n in range(count)]]
+    return pa.table([*columns, [n * 31 % 101 / 7 for n in range(count)]], schema=SCHEMA)
+
+
+def make(path: Path, *, buckets: int | None = None, writes: int = 3) -> Table:
+    index = "RECORD_INDEX" if buckets is None else "BUCKET"
+    table = create_table(
+        path / "t", SCHEMA, record_key="id", partition_by="p", index=index, buckets=buckets, options=EACH_ITS_FILE
+    )
+    for number in range(writes):
+        table.insert(rows(number))
+    return table
+
+
+def content(table: Table, **question: Any) -> list[dict[str, Any]]:
+    meta = ["_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path"]
+    return sorted(
+        table.scan(columns=[*meta, *SCHEMA.names], **question).to_arrow().to_pylist(), key=lambda row: str(row["id"])
+    )
+
+
+def assert_whole(table: Table, wanted: list[dict[str, Any]]) -> None:
+    assert content(table) == wanted
+    if (table.config.index_type or "RECORD_INDEX") != "BUCKET":
+        assert table.verify_index().is_right
+    assert_named(table)
+
+
+def assert_named(table: Table) -> None:
+    """Rows name the file that they are in."""
+    for path in table.files()["path"].to_pylist():
+        names = pq.read_table(f"{table.client.storage.uri}/{path}", columns=["_hoodie_file_name"]).column(0)
+        assert set(names.to_pylist()) <= {path.rsplit("/", 1)[-1]}
+
+
+@pytest.mark.parametrize("strategy", ["linear", "z-order", "hilbert", "zorder"])
+def test_rows_move_and_nothing_else(tmp_path: Path, strategy: str) -> None:
+    table = make(tmp_path)
+    before, newest = content(table), table.history()[-1].instant
+    planned = table.cluster(["x", "y"], strategy, options=SIZE, dry_run=True)
+    assert (planned.state, planned.files_before, planned.groups, planned.instant) == ("dry run", 9, 3, None)
+    assert content(table) == before
+    report = table.cluster(["x", "y"], strategy, options=SIZE)
+    assert (report.state, report.files_before, report.rows) == ("completed", 9, 1800)
+    assert report.files_after == table.files().num_rows > 3
+    assert dict(report.kept_after)["x"] < 0.7 < 0.9 < dict(report.kept_before)["x"]
+    assert_whole(table, before)
+    last = table.history()[-1]
+    assert (last.action, last.operation) == ("replacecommit", "CLUSTER")
+    assert content(table, as_of=newest) == before
+    assert table.scan("x < 20").to_arrow().num_rows == sum(row["x"] < 20 for row in before)
+    assert len(table.scan("x < 20").plan()) < table.files().num_rows
+    assert table.scan(incremental=(newest, last.instant)).to_arrow().num_rows == 0
+    table.upsert(rows(1, 30))
+    assert_whole(table, content(table))
+    assert len(content(table)) == 1800
+
+
+def test_files_are_sorted_by_values_or_by_record_key(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.cluster("x")
+    for path in table.files()["path"].to_pylist():
+        values = pq.read_table(tmp_path / "t" / path)["x"].to_pylist()
+        assert values == sorted(values)
+    table.insert(rows(7, 30))
+    report = table.cluster()
+    assert (report.files_before, report.files_after, report.columns) == (6, 3, ())
+    for path in table.files()["path"].to_pylist():
+        keys = pq.read_table(tmp_path / "t" / path)["id"].to_pylist()
+        assert keys == sorted(keys)
+    assert table.cluster().state == "nothing"
+
+
+def test_nulls_and_all_types(tmp_path: Path) -> None:
+    moment = pa.timestamp("us", "UTC")
+    kinds = {"b": pa.bool_(), "d": pa.decimal128(9, 2), "t": moment, "n": pa.binary(), "f": pa.float32()}
+    schema = pa.schema([("id", pa.string()), ("s", pa.string()), ("e", pa.date32()), *kinds.items()])
+    table = create_table(tmp_path / "t", schema, record_key="id", index="RECORD_INDEX", options=EACH_ITS_FILE)
+    some = pa.table(
+        {
+            "id": [f"k{n}" for n in range(400)],
+            "s": [None if n % 5 == 0 else f"{n % 13}" for n in range(400)],
+            "e": pa.array([None if n % 7 == 0 else n for n in range(400)], pa.int32()).cast(pa.date32()),
+            "b": [None if n % 9 == 0 else n % 2 == 0 for n in range(400)],
+            "d": pa.array([n * 3 % 50 for n in range(400)], pa.int32()).cast(pa.decimal128(12, 2)).cast(kinds["d"]),
+            "t": pa.array([n * 10**6 for n in range(400)], pa.timestamp("us", "UTC")),
+            "n": [None if n % 2 else str(n).encode() for n in range(400)],
+            "f": pa.array([n / 3 for n in range(400)], pa.float32()),
+        }
+    )
+    table.insert(some)
+    before = table.scan(columns=schema.names).to_arrow().sort_by("id")
+    for strategy in ("linear", "z-order", "hilbert"):
+        report = table.cluster(["s", "e", "b", "d", "t", "n", "f", "id"], strategy, options={**SIZE, **SIZE})
+        assert report.rows == 400
+        assert table.scan(columns=schema.names).to_arrow().sort_by("id").equals(before)
+    assert table.verify_index().is_right
+
+
+def test_buckets_keep_their_rule_and_are_sorted_within(tmp_path: Path) -> None:
+    table = make(tmp_path, buckets=2)
+    before = content(table)
+    buckets = sorted(bucket_of_file_id(name) for name in table.files()["file_id"].to_pylist())
+    report = table.cluster(["y", "x"], "hilbert", options=SIZE)
+    assert (report.files_before, report.files_after) == (6, 6)
+    assert sorted(bucket_of_file_id(name) for name in table.files()["file_id"].to_pylist()) == buckets
+    assert_whole(table, before)
+    table.upsert(rows(0, 50))
+    table.delete("id = 'k1_00003'")
+    assert len(content(table)) == 1799
+    with pytest.raises(UnsupportedTableError, match=r"buckets are not merged.*hoodie.bucket.index.num.buckets"):
+        table.cluster()
+
+
+def test_choosing_files_and_partitions(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    plan = "hoodie.clustering.plan.strategy."
+
+    def chosen(options: dict[str, object] | None = None, **keywords: Any) -> tuple[int, int, int]:
+        report = table.cluster("x", options=options, dry_run=True, **keywords)
+        return report.partitions, report.groups, report.files_before
+
+    assert chosen(partitions="a") == (1, 1, 3)
+    assert chosen(partitions=["a", "[bc]"]) == (1, 1, 3)
+    assert chosen({f"{plan}partition.selected": "a,c"}) == (2, 2, 6)
+    assert chosen({f"{plan}partition.regex.pattern": "[bc]"}) == (2, 2, 6)
+    mode = "hoodie.clustering.plan.partition.filter.mode"
+    assert chosen({mode: "RECENT_DAYS", f"{plan}daybased.skipfromlatest.partitions": 1}) == (2, 2, 6)
+    range_of = {f"{plan}cluster.begin.partition": "b", f"{plan}cluster.end.partition": "b"}
+    assert chosen({mode: "SELECTED_PARTITIONS", **range_of}) == (1, 1, 3)
+    assert chosen({f"{plan}max.num.groups": 2}) == (2, 2, 6)
+    assert chosen({f"{plan}max.bytes.per.group": 1}) == (3, 9, 9)
+    assert chosen({f"{plan}small.file.limit": 0}) == (0, 0, 0)
+    with pytest.raises(OptionError, match="regex"):
+        chosen({f"{plan}partition.regex.pattern": "("})
+    with pytest.raises(OptionError, match="each once"):
+        table.cluster(["x", "x"])
+    with pytest.raises(SchemaError, match=r"no column 'z'"):
+        table.cluster(["z"], plan_only=True)
+    with pytest.raises(OptionError, match="spiral"):
+        table.cluster(["x"], "spiral")
+    assert not pending_clusterings(table.client.timeline())
+
+
+def test_a_plan_is_apaches_and_runs_apart(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    before = content(table)
+    planned = table.cluster(["x", "y"], "hilbert", options=SIZE, plan_only=True, partitions="a")
+    [instant] = pending_clusterings(table.client.timeline())
+    plan = read_plan(table.client.timeline(), instant)
+    assert plan.parameters == {
+        "hoodie.clustering.plan.strategy.sort.columns": "x,y",
+        "hoodie.layout.optimize.strategy": "hilbert",
+    }
+    assert len(plan.groups[0]) == 3
+    assert plan.outputs == [planned.files_after]
+    other = open_table(tmp_path / "t", options=EACH_ITS_FILE)
+    with pytest.raises(TransactionError, match=f"{planned.instant}.*cluster PATH --run"):
+        other.upsert(rows(1, 3))
+    # new records go elsewhere
+    other.insert(rows(9, 3), {"hoodie.parquet.small.file.limit": "1000000000"})
+    assert other.cluster("x", dry_run=True, partitions="a").files_before <= 1
+    with pytest.raises(TransactionError, match="no clustering 123 is planned"):
+        other.run_clustering("123")
+    [report] = other.run_clustering()
+    assert (report.instant, report.layout, report.rows) == (planned.instant, "hilbert", 600)
+    assert other.run_clustering() == []
+    assert len(content(other)) == 1803
+    assert [row for row in content(other) if not row["id"].startswith("k9")] == before
+    assert other.verify_index().is_right
+    # a reader that was open before
+    assert len(content(table.refresh() or table)) == 1803
+
+
+def test_a_plan_is_cancelled_by_a_rollback(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    planned = table.cluster("x", plan_only=True)
+    assert planned.instant is not None
+    table.rollback(planned.instant)
+    assert not pending_clusterings(table.client.timeline())
+    table.upsert(rows(1, 3))
+
+
+def test_a_clustering_is_taken_back(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    before, newest = content(table), table.history()[-1].instant
+    report = table.cluster("x", options=SIZE)
+    assert report.instant is not None
+    table.rollback(report.instant)
+    assert_whole(table, before)
+    table.cluster("x", options=SIZE)
+    table.upsert(rows(1, 3))
+    table.restore(newest)
+    assert_whole(table, before)
+
+
+def test_a_writer_that_does_not_respect_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path)
+    planned = table.cluster("x", plan_only=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("table_writer.commit.conflicts.clustered_slots", lambda *_, **__: {})
+        patch.setattr("table_writer.indexed_write.clustered_slots", lambda *_, **__: {})
+        table.upsert(rows(1, 30))
+    before = content(table)
+    with pytest.raises(ConflictError, match=rf"{planned.instant} was planned with .*rollback PATH"):
+        table.run_clustering()
+    assert_whole(table, before)
+
+
+def test_a_write_that_was_faster_than_a_plan(tmp_path: Path) -> None:
+    """It had begun before the plan, and meets it when it commits."""
+    table = make(tmp_path)
+    other = open_table(tmp_path / "t", options=EACH_ITS_FILE)
+    with pytest.MonkeyPatch.context() as patch:
+        overtaken(patch, lambda: other.cluster("x", plan_only=True))
+        with pytest.raises(ConflictError, match="was planned for the same file groups while"):
+            table.upsert(rows(1, 3), {"hoodie.catalog.write.retries": "0"})
+    other.run_clustering()
+    table.upsert(rows(1, 3))
+    assert_whole(table, content(table))
+
+
+@pytest.mark.parametrize("spilled", [False, True])
+def test_memory_is_bounded_by_the_executor(tmp_path: Path, spilled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path, writes=2)
+    before = content(table)
+    if spilled:
+        # far less than the rows take, so that slots are spilled and files are written part by part
+        monkeypatch.setattr(LocalExecutor, "task_memory", property(lambda _: 4000))
+        monkeypatch.setattr("table_writer.execution.local._WAITING", 1 << 40)
+    for strategy in ("linear", "hilbert"):
+        table.cluster(["x", "y"], strategy, options=SIZE)
+        assert_whole(table, before)
+        for path in table.files()["path"].to_pylist() if strategy == "linear" else ():
+            values = pq.read_table(tmp_path / "t" / path)["x"].to_pylist()
+            assert values == sorted(values)
+
+
+def test_processes_write_files(tmp_path: Path) -> None:
+    table = make(tmp_path, writes=2)
+    before = content(table)
+    table.cluster(["x", "y"], "z-order", options={**SIZE, "hoodie.catalog.executor.processes": 2})
+    assert_whole(table, before)
+
+
+def test_after_a_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    inline = {
+        "hoodie.clustering.inline": "true",
+        "hoodie.clustering.inline.max.commits": "2",
+        "hoodie.clustering.plan.strategy.sort.columns": "x",
+    }
+    options = {**EACH_ITS_FILE, **inline}
+    table = create_table(
+        tmp_path / "t", SCHEMA, record_key="id", partition_by="p", index="RECORD_INDEX", options=options
+    )
+    for number in range(4):
+        table.insert(rows(number, 30))
+    assert [one.operation for one in table.history()] == ["INSERT", "INSERT", "CLUSTER", "INSERT", "INSERT", "CLUSTER"]
+    # a run that was left is taken up before the next write
+    plain = open_table(tmp_path / "t", options=EACH_ITS_FILE)
+    plain.cluster("y", plan_only=True)
+    table.upsert(rows(0, 5))
+    assert [one.operation for one in table.history()][6:] == ["CLUSTER", "UPSERT"]
+    # one that fails leaves the commit and no plan
+    monkeypatch.setattr("table_writer.clustering_job._rewrite", broken)
+    with caplog.at_level(logging.WARNING):
+        table.upsert(rows(5, 5))
+    assert "clustering is left to the next write" in caplog.text
+    assert not pending_clusterings(table.client.timeline())
+    assert len(content(table)) == 125
+
+
+def broken(*_: object) -> Any:
+    raise InjectedError("no space")
+
+
+def faulty(path: Path) -> TableClient:
+    return TableClient.open(FaultyStorage(str(path)))
+
+
+def clustered(client: TableClient) -> None:
+    options = WriteOptions.of({"hoodie.catalog.write.progress": "false", **SIZE})
+    cluster(client, options, LocalExecutor(1), sort_by=["x", "y"], strategy="hilbert")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("buckets", [None, 1])
+def test_a_crash_at_any_step(tmp_path: Path, when: str, buckets: int | None) -> None:
+    """The process dies at each change of the storage: the rows are there, and the plan can be run or is done."""
+    make(tmp_path, buckets=buckets, writes=2)
+    before = content(open_table(tmp_path / "t"))
+    for at in range(1, 400):
+        copy = copied(tmp_path, at)
+        FaultyStorage.faults = Faults()
+        with dying(at, when):
+            clustered(faulty(copy))
+            break
+        table = open_table(copy, options=EACH_ITS_FILE)
+        assert content(table) == before
+        last = table.history()[-1]
+        pending = pending_clusterings(table.client.timeline())
+        done = last.operation == "CLUSTER" and last.state == "COMPLETED"
+        assert len(pending) <= 1
+        if pending:
+            assert not done
+            reports = table.run_clustering(options={"hoodie.clean.failed.writes.policy": "EAGER"})
+            assert [report.instant for report in reports] == [pending[0].time]
+            assert not pending_clusterings(table.client.timeline())
+        table.upsert(rows(5, 3), {"hoodie.clean.failed.writes.policy": "EAGER"})
+        assert len(content(table)) == len(before) + 3
+        if buckets is None:
+            assert table.verify_index().is_right
+    else:
+        pytest.fail("it always died")
+    assert at > 20
+
+
+@pytest.mark.slow
+def test_an_error_at_any_step(tmp_path: Path) -> None:
+    """The storage fails once: the call fails and leaves no plan, or it succeeds."""
+    make(tmp_path, writes=2)
+    before = content(open_table(tmp_path / "t"))
+    for at in range(1, 400):
+        copy = copied(tmp_path, at)
+        client = faulty(copy)
+        FaultyStorage.faults = Faults(at)
+        try:
+            clustered(client)
+            failed = False
+        except HudiError:
+            failed = True
+        finally:
+            count, FaultyStorage.faults = FaultyStorage.faults.count, Faults()
+        table = open_table(copy, options=EACH_ITS_FILE)
+        assert_whole(table, before)
+        if failed and pending_clusterings(table.client.timeline()):
+            table.run_clustering(options={"hoodie.clean.failed.writes.policy": "EAGER"})
+        assert_whole(table, before)
+        if not failed and count < at:
+            break
+    else:
+        pytest.fail("it always failed")
+
+
+@pytest.mark.slow
+def test_a_rollback_to_the_plan_that_dies(tmp_path: Path) -> None:
+    """However often it dies, the plan stays and can be run."""
+    make(tmp_path, writes=2)
+    before = content(open_table(tmp_path / "t"))
+    with dying(25):
+        clustered(faulty(tmp_path / "t"))
+    eager = WriteOptions.of({"hoodie.clean.failed.writes.policy": "EAGER", "hoodie.catalog.write.progress": "false"})
+    for at in range(1, 100):
+        copy = copied(tmp_path, at)
+        [pending] = pending_clusterings(TableClient.open(str(copy)).timeline())
+        assert pending.state is State.INFLIGHT
+        with dying(at):
+            run_planned(faulty(copy), eager, LocalExecutor(1))
+        table = open_table(copy)
+        assert content(table) == before
+        if not pending_clusterings(table.client.timeline()):
+            break
+        reports = run_planned(TableClient.open(str(copy)), eager, LocalExecutor(1))
+        assert [report.instant for report in reports] == [pending.time]
+        assert_whole(open_table(copy), before)
+    else:
+        pytest.fail("it always died")
+
+
+def copied(folder: Path, number: int) -> Path:
+    target = folder / f"copy{number}"
+    shutil.copytree(folder / "t", target)
+    if number > 1:
+        shutil.rmtree(folder / f"copy{number - 1}")
+    return target
