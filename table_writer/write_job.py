@@ -216,7 +216,8 @@ class WriteJob:
         if inserted != self.source.new_keys:
             raise RecordError(
                 f"{self.client.storage.uri}: {inserted} rows would be inserted, and {self.source.new_keys} are new: "
-                "the record keys that the table's properties give for its rows are not those that they have"
+                "either a new row has the record key of a row in another partition, or the record keys that the "
+                "table's properties give for its rows are not those that they have"
             )
 
     def _is_repeatable(self) -> bool:

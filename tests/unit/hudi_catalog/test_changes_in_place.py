@@ -121,6 +121,15 @@ def test_update_all_and_insert_all(table: Table, on: Any) -> None:
     assert content(table) == expected(k4={"note": "four"}, k30={"day": "d0", "note": "thirty"})
 
 
+def test_a_new_row_with_the_key_of_another_partition(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", SCHEMA, record_key="id", partition_by="day", index="RECORD_INDEX")
+    table.upsert(pa.Table.from_pylist(ROWS, SCHEMA))
+    merge = table.merge([{"id": 4, "day": "d9"}], ["id", "day"])
+    with pytest.raises(RecordError, match="a new row has the record key of a row in another partition"):
+        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    assert content(table) == expected()
+
+
 def test_a_merge_reads_files_that_may_match(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create_table(tmp_path / "t", SCHEMA, record_key="id", partition_by="day", buckets=1)
     table.upsert(pa.Table.from_pylist(ROWS, SCHEMA))
