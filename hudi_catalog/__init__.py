@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hudi_catalog.trino.connecting import connect
     from pushdown import col
     from pushdown.errors import ExpressionError
+    from spark_writer.read.explain import explain_scan
     from table_writer.summary import WriteSummary
 
 __version__: str
@@ -76,6 +77,7 @@ __all__ = [
     "col",
     "connect",
     "create_table",
+    "explain_scan",
     "open_table",
 ]
 __getattr__, __dir__ = lazy_names(
@@ -88,6 +90,7 @@ __getattr__, __dir__ = lazy_names(
         "hudi_catalog.trino.connecting": ("connect",),
         "pushdown": ("col",),
         "pushdown.errors": ("ExpressionError",),
+        "spark_writer.read.explain": ("explain_scan",),
         "table_writer.summary": ("WriteSummary",),
     },
 )

@@ -6,11 +6,13 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import catalog.table
 from catalog.table import TableOptions
-from hudi_catalog.table import Table, divided_options
+from hudi_catalog.table import Table, divided_options, question_scan
 from spark_writer.executor import SparkExecutor
 from spark_writer.frame_rows import FrameRows
-from spark_writer.frames import get_record_locations, history_rows, metadata_frame, snapshot
+from spark_writer.frames import get_record_locations, history_rows, metadata_frame
+from spark_writer.read.dataframe import scan_frame
 from spark_writer.session import table_place
 from spark_writer.spark_types import (
     Column,
@@ -61,6 +63,8 @@ class HudiTable(Table):
     ) -> None:
         super().__init__(client, options, write_options=write_options, time_zone=time_zone)
         self._session = session
+        # for `to_df`, which gives the newest state; `scan` stays at the state of its first use
+        self._current = catalog.table.Table(TableClient(client.storage, client.config), options)
 
     def __repr__(self) -> str:
         return f"HudiTable({self.name!r}, {self.client.storage.uri!r})"
@@ -199,9 +203,22 @@ class HudiTable(Table):
         place = table_place(session, name)
         return cls.for_path(session, place, options=options, storage_options=storage_options, time_zone=time_zone)
 
-    def to_df(self) -> DataFrame:
-        """The table's current rows, with Hudi's meta columns first."""
-        return snapshot(self._session, self.client)
+    def to_df(
+        self,
+        where: Column | str | None = None,
+        *,
+        as_of: str | None = None,
+        incremental: tuple[str, str | None] | None = None,
+        read_optimized: bool = False,
+        options: Options | None = None,
+    ) -> DataFrame:
+        """The table's rows as a lazy DataFrame, Hudi's meta columns first: those of its newest state by default.
+
+        The DataFrame stays at one state. Each query on it is planned by the table's index, and Spark's own Parquet
+        reader reads the files that are left; see `Table.to_spark` for the arguments and errors.
+        """
+        current = self._current.refresh()
+        return scan_frame(self._session, question_scan(current, as_of, incremental, options, read_optimized), where)
 
     def history_df(self) -> DataFrame:
         """The table's current instants, newest first, with what each did."""
@@ -251,7 +268,7 @@ class HudiTable(Table):
         def matching() -> FrameRows:
             fields = dict.fromkeys((*self.config.record_key_fields, *self.config.partition_fields))
             names = dict.fromkeys(field.split(".", 1)[0] for field in fields)
-            return FrameRows(self.to_df().where(condition).select(*names))
+            return FrameRows(self.to_df(condition).select(*names))
 
         self.client.reload()
         summary = self.writer.write(operation, matching(), options, renew=matching)

@@ -30,6 +30,7 @@ from table_writer.table_writes import Options, TableWrites
 
 if TYPE_CHECKING:
     from hudi_catalog.merge import Merge
+    from spark_writer.spark_types import Column, DataFrame, SparkSession
     from table_format.timeline.timeline import Timeline
     from table_writer.execution.executor import Executor
     from table_writer.execution.sources import ComputedRows
@@ -128,6 +129,41 @@ class Table(catalog.table.Table, TableWrites[Any]):
             for part in explain_plan(self.scan(filter, columns, **question).plan()):
                 console.print(part)
         return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+    def to_spark(
+        self,
+        session: SparkSession,
+        where: Column | str | None = None,
+        *,
+        as_of: str | None = None,
+        incremental: tuple[str, str | None] | None = None,
+        read_optimized: bool = False,
+        options: Options | None = None,
+    ) -> DataFrame:
+        """The table's rows as a lazy DataFrame of Spark, Hudi's meta columns first: of the state that scans see.
+
+        Each query on the DataFrame is planned by the table's index, whether its filter comes by `where`, SQL on a view,
+        a join or a subquery; Spark's own Parquet reader reads the files that are left, and applies the whole filter.
+        Slices with log files are read by workers of Python, and chosen when the DataFrame is made.
+
+        Args:
+            session: Spark's. Over Spark Connect files are chosen when the DataFrame is made.
+            where: a condition that holds for all queries on the DataFrame; files are chosen by it at once. Over Spark
+                Connect a text, whose functions are Spark's own.
+            as_of: an instant or a time, as for `scan`.
+            incremental: the rows that were written after a time and up to another, as for `scan`.
+            read_optimized: base files without the log files that changed them since.
+            options: see `catalog.snapshots.scan_options.ScanOptions`.
+
+        Raises:
+            OptionError: a time or an option cannot be used, or is combined with one that excludes it.
+            PendingWriteError: a write of the incremental range is pending.
+            SchemaError: the table has no columns yet.
+            UnsupportedTableError: the table is of a kind that is not read.
+        """
+        from spark_writer.read.dataframe import scan_frame
+
+        return scan_frame(session, question_scan(self, as_of, incremental, options, read_optimized), where)
 
     def stats(self, *, small_limit: int = SMALL_FILE, orphans: bool = False) -> TableStats:
         """Statistics of the table as it is now, from its metadata: files, timelines, services.
@@ -372,6 +408,19 @@ def create_table(
         storage_options=storage_options,
     )
     return Table(writer.client, TableOptions.parse(reading), write_options=writing, time_zone=time_zone)
+
+
+def question_scan(
+    table: catalog.table.Table,
+    as_of: str | None,
+    incremental: tuple[str, str | None] | None,
+    options: Options | None,
+    read_optimized: bool,  # as `to_spark` passes it on
+) -> Scan:
+    """The scan of all rows that `to_spark` and `to_df` ask for."""
+    texts = {key: str(value) for key, value in (options or {}).items()}
+    kind = catalog.table.READ_OPTIMIZED if read_optimized else catalog.table.SNAPSHOT
+    return table.scan(as_of=as_of, incremental=incremental, query_type=kind, options=texts)
 
 
 def divided_options(options: Options | None) -> tuple[dict[str, str], dict[str, Any]]:

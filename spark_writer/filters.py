@@ -1,4 +1,4 @@
-"""Spark's filters, as SQL text or as a Column, into `HudiExpression`.
+"""Spark's filters, as SQL text, as a Column or as an expression of its planner, into `HudiExpression`.
 
 A Column is analysed by Spark itself against the table's schema, so that names, types and implicit casts are Spark's;
 the data source's ``pushFilters`` is not used, since it loses rows.
@@ -7,14 +7,73 @@ the data source's ``pushFilters`` is not used, since it loses rows.
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
+import json
+import logging
+from collections.abc import Collection
+from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from pushdown import ExpressionError, HudiExpression, Predicate, Unknown, parse_sql
+from pushdown.binding.bind import bind
+from pushdown.expression import all_of
 from pushdown.temporal import zone_of
 from pushdown.walk import fold, rebuilt
+
+_LOG: Final = logging.getLogger(__name__)
+_CATALYST: Final = "org.apache.spark.sql.catalyst.expressions."
+# Classes whose SQL text means what it says. A user's function prints as its name, which may be that of a built-in one.
+_UNDERSTOOD: Final = frozenset(
+    [
+        "And",
+        "Or",
+        "Not",
+        "EqualTo",
+        "EqualNullSafe",
+        "LessThan",
+        "LessThanOrEqual",
+        "GreaterThan",
+        "GreaterThanOrEqual",
+        "In",
+        "InSet",
+        "IsNull",
+        "IsNotNull",
+        "AttributeReference",
+        "Literal",
+        "GetStructField",
+        "Cast",
+        "StartsWith",
+        "EndsWith",
+        "Contains",
+        "Like",
+        "Substring",
+        "Left",
+        "Lower",
+        "Upper",
+        "Year",
+        "Quarter",
+        "Month",
+        "DayOfMonth",
+        "Hour",
+        "Minute",
+        "Second",
+        "TruncDate",
+        "TruncTimestamp",
+        "DateAdd",
+        "DateSub",
+        "Floor",
+        "Ceil",
+        "Add",
+        "Subtract",
+        "Multiply",
+        "Remainder",
+        "UnaryMinus",
+        "Length",
+    ]
+)
+_OF_FILES: Final = ("__metadata_col", "__file_source_metadata_col", "__file_source_constant_metadata_col")
 
 
 def from_spark_sql(text: str) -> HudiExpression:
@@ -45,6 +104,107 @@ def from_spark_column(column: Column, table: DataFrame | StructType) -> HudiExpr
         return Unknown("Spark does not plan this Column as one filter")
     zone = session.conf.get("spark.sql.session.timeZone") or "UTC"
     return _without_ambiguous_times(parse_sql(plan.condition().sql(), "spark"), zone)
+
+
+def from_condition(condition: Column | str, table: DataFrame, schema: pa.Schema) -> HudiExpression:
+    """Translate a condition as Spark analyses it on a DataFrame; what is not understood is `Unknown`.
+
+    Args:
+        condition: as for `DataFrame.where`; in a classic session.
+        table: has the table's columns, and the name by which the condition may qualify them.
+        schema: the table's columns.
+
+    Raises:
+        AnalysisException: Spark refuses the condition.
+    """
+    selected: Any = table.where(condition)
+    plan = selected._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark has no other way to the condition
+    if plan.getClass().getSimpleName() != "Filter":
+        return Unknown("Spark does not plan this condition as one filter")
+    zone = table.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
+    parts, pending = [], [plan.condition()]
+    while pending:
+        part = pending.pop()
+        if part.getClass().getName() == f"{_CATALYST}And":
+            pending += [part.right(), part.left()]
+        else:
+            parts.append(from_catalyst(part, schema, zone))
+    return all_of(*parts)
+
+
+def from_catalyst(
+    expression: Any, schema: pa.Schema, time_zone: str, changed: Collection[str] = frozenset()
+) -> HudiExpression:
+    """Translate a condition that Spark's planner gives to a scan; what is not understood is `Unknown`.
+
+    Its JSON tells columns, zones, collations and classes; its SQL text is parsed.
+
+    Args:
+        expression: a Catalyst expression, in the thread of the JVM that plans: times in its text are on that thread's
+            clock.
+        schema: the table's columns.
+        time_zone: of that thread's session.
+        changed: columns of another type in the files that are scanned, of which nothing is understood.
+    """
+    try:
+        return _from_catalyst(expression, schema, time_zone, changed)
+    except Exception as error:  # noqa: BLE001  # whatever it is, keeping every file is right
+        _LOG.info("not used for planning: %s", error)
+        return Unknown(f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}")
+
+
+def _from_catalyst(  # noqa: PLR0911  # one line a reason
+    expression: Any, schema: pa.Schema, time_zone: str, changed: Collection[str]
+) -> HudiExpression:
+    names: dict[str, str] = {}
+    for node in json.loads(expression.toJSON()):
+        kind = str(node["class"])
+        if kind.removeprefix(_CATALYST) not in _UNDERSTOOD:
+            return Unknown(f"{kind.rpartition('.')[2]} in {_shown(expression)}")
+        if node.get("timeZoneId") not in (None, time_zone):
+            # a view of SQL keeps the zone in which it was made
+            return Unknown(f"a clock of {node['timeZoneId']} in a session of {time_zone}: {_shown(expression)}")
+        if "collat" in json.dumps(node.get("dataType", "")).lower():
+            return Unknown(f"collated text in {_shown(expression)}")
+        if kind.endswith(".AttributeReference"):
+            name = str(node["name"])
+            if "." in name or name not in schema.names:
+                return Unknown(f"{name!r} is no column of the table")
+            if name in changed:
+                return Unknown(f"column {name} has an earlier type in these files")
+            names[".".join([*_qualifier(node["qualifier"]), name])] = name
+    references = expression.references().toSeq()
+    for position in range(references.size()):
+        # a field of _metadata comes as a column of its bare name, and the JSON does not show what tells them apart
+        attribute = references.apply(position)
+        if any(key in attribute.metadata().json() for key in _OF_FILES):
+            return Unknown(f"_metadata.{attribute.name()} is of files, not of rows")
+    parsed = _without_ambiguous_times(parse_sql(str(expression.sql()), "spark"), time_zone)
+    result = fold(parsed, lambda node, children: _resolved(node, children, names))
+    bind(result, schema, case_sensitive=True, time_zone=time_zone)  # what cannot be bound is not understood
+    return result
+
+
+def _resolved(node: HudiExpression, children: list[HudiExpression], names: dict[str, str]) -> HudiExpression:
+    """A node with the table's column for a name that the query qualified, such as `x.n` or `spark_catalog.db.t.s.a`."""
+    if children:
+        return rebuilt(node, children)
+    if not isinstance(node, Predicate):
+        return node
+    fits = [full for full in names if node.column == full or node.column.startswith(f"{full}.")]
+    if len(fits) != 1:  # an alias and a struct may have one name
+        return Unknown(f"column {node.column!r} may be one of several")
+    column = names[fits[0]] + node.column[len(fits[0]) :]
+    return Predicate(node.op, column, node.values, function=node.function, rules=node.rules)
+
+
+def _qualifier(parts: Any) -> list[str]:
+    """Parts of a qualifier: a list in Spark 3.5, the text `[a, b]` in 4."""
+    return [part for part in (parts.strip("[]").split(", ") if isinstance(parts, str) else parts) if part]
+
+
+def _shown(expression: Any) -> str:
+    return str(expression.toString())[:200]
 
 
 def _without_ambiguous_times(expression: HudiExpression, time_zone: str) -> HudiExpression:

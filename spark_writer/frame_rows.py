@@ -259,18 +259,17 @@ def reads_table(df: DataFrame, storage: Storage, name: str) -> bool:
     Args:
         df: the rows.
         storage: the table's.
-        name: of the table, after which `snapshot` names its DataFrames.
+        name: of the table, after which `spark_writer.read` names its DataFrames.
     """
     try:
+        # a cached DataFrame does not show its files
+        if re.search(rf"SubqueryAlias {re.escape(name)}\s*$", _plan_text(df), re.MULTILINE) is not None:
+            return True
         files = df.inputFiles()
-        plan = _plan_text(df)
     except (PySparkException, AttributeError, OSError):
         return True
     base = f"{storage.base.rstrip('/')}/"
-    if any(_plain(file).startswith(base) for file in files):
-        return True
-    # a cached DataFrame does not show its files
-    return re.search(rf"SubqueryAlias {re.escape(name)}\s*$", plan, re.MULTILINE) is not None
+    return any(_plain(file).startswith(base) for file in files)
 
 
 def _plan_text(df: Any) -> str:

@@ -1,4 +1,4 @@
-"""DataFrames of a table: its current rows, its history, the locations of record keys."""
+"""DataFrames of a table's history and files, and of the locations of its record keys."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
-from pyspark.sql import types as spark
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_writer.blocks import SPLIT_DDL, split_batches
 from spark_writer.frame_rows import task_identity
@@ -21,20 +19,13 @@ from spark_writer.received import slot_rows
 from spark_writer.session import use_this_interpreter
 from spark_writer.worker_errors import Batches, Worker, in_worker, workers_errors
 from table_format.codecs.arrow_numpy import one_chunk
-from table_format.codecs.avro_schema import avro_to_arrow
-from table_format.codecs.avro_schema_tree import columns_of_hudi_types
 from table_format.errors import RecordError, SchemaError, did_you_mean
 from table_format.instant import WRITE_ACTIONS, Instant, State
-from table_format.meta_columns import META_FIELDS
-from table_format.metadata_table.reader import MetadataTable
 from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_entries import LOCATIONS_SCHEMA
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
-from table_format.schema.evolution import storage_schema
-from table_format.slices.file_slices import latest_base_files, list_data_files
 from table_format.storage import Storage
-from table_format.table.client import SCHEMA_KEY, TableClient
-from table_format.table.schema_history import SchemaHistory, internal_schemas, read_columns
+from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_format.timeline.whole import with_archive
 from table_writer.commit.transaction import WriteTransaction
@@ -42,72 +33,6 @@ from table_writer.encoding.record_index_entries import CHANGES_SCHEMA
 from table_writer.execution.executor import SplitRows
 from table_writer.metadata.index_deltas import DeltaFile, delta_folder, write_delta
 from table_writer.rows.slot_rows import flushes
-
-_ROWS = 10_000
-
-
-def snapshot(session: SparkSession, client: TableClient) -> DataFrame:
-    """The rows of the latest file slices, read by Spark's own Parquet reader.
-
-    If a column was widened (int to long, say), older files hold the narrower type, which Spark's reader does not accept
-    in all supported versions; if columns were renamed or dropped, older files have other names. Then workers read the
-    files by pyarrow, also if a column has a type that only Hudi knows. The DataFrame's alias is the table's name, by
-    which a write detects rows that come from it.
-    """
-    return _rows(session, client).alias(client.config.name)
-
-
-def _rows(session: SparkSession, client: TableClient) -> DataFrame:
-    timeline = client.timeline()
-    columns = storage_schema(client.table_schema(timeline))
-    schema = pa.schema([*META_FIELDS, *columns]).remove_metadata()
-    metadata = MetadataTable.open(client, timeline)
-    files = list_data_files(client.storage) if metadata is None else metadata.files()
-    latest = latest_base_files(files, timeline)
-    paths: list[Any] = latest["path"].to_pylist()
-    kind = _spark_schema(schema)
-    if not paths:
-        return session.createDataFrame([], kind)
-    history = internal_schemas(timeline)
-    if history is not None:
-        instants: list[Any] = latest["instant"].unique().to_pylist()
-        history = history.pinned(history.current, instants)
-    by_workers = history is not None or columns_of_hudi_types(client.table_schema_json(timeline))
-    if by_workers or _widened(timeline, columns):
-        listed = session.createDataFrame([(path,) for path in paths], "path string")
-        use_this_interpreter(session)
-        tasks = listed.repartition(min(len(paths), 200), "path")
-        return tasks.mapInArrow(_reader(client.storage, schema, history), kind)
-    # Hudi's dates and timestamps are in the proleptic Gregorian calendar, whatever release wrote them.
-    reader = session.read.schema(kind).option("datetimeRebaseMode", "CORRECTED")
-    return reader.parquet(*map(client.storage.full_uri, paths))
-
-
-def _spark_schema(schema: pa.Schema) -> spark.StructType:
-    result: spark.StructType = from_arrow_schema(schema)
-    return result
-
-
-def _widened(timeline: Timeline, columns: pa.Schema) -> bool:
-    """Whether some commit wrote a column under another type than the table has now."""
-    texts = {timeline.extra_metadata(instant).get(SCHEMA_KEY) for instant in timeline.writes}
-    for text in texts - {None, ""}:
-        for field in storage_schema(avro_to_arrow(text or "")):
-            position = columns.get_field_index(field.name)
-            if position >= 0 and columns.field(position).type != field.type:
-                return True
-    return False
-
-
-def _reader(storage: Storage, schema: pa.Schema, history: SchemaHistory | None) -> Worker:
-    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            paths: list[Any] = batch.column("path").to_pylist()
-            for path in paths:
-                yield from read_columns(storage, path, schema, history).to_batches(max_chunksize=_ROWS)
-
-    return in_worker(run, lazy=True)
-
 
 LOCATIONS_DDL = "key string, partition string, file_id string, instant_ms bigint, position bigint"
 

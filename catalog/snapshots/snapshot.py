@@ -8,6 +8,7 @@ follow from the snapshot alone by `memoize`.
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -209,6 +210,21 @@ class Snapshot:
         if not same_columns or len(slices.partitions) != len(self.partitions):
             newer._paths = PartitionPaths(newer.config, newer.data_schema, newer.partitions)  # noqa: SLF001  # likewise
         return newer
+
+    def for_reading(self, rows: Rows) -> Snapshot:
+        """A small copy for workers in other processes, which pickles: it reads slices and cannot plan.
+
+        Args:
+            rows: positions of the slices that they read.
+        """
+        other = copy.copy(self)
+        # where files leave partition columns out, paths give their values
+        other.slices = SliceSet.of(self.take_files(rows if self.config.drop_partition_columns else rows[:0]))
+        other._paths = PartitionPaths(self.config, self.data_schema, other.partitions)  # noqa: SLF001  # of the same class
+        other.timeline = dataclasses.replace(self.timeline, _extra_metadata={})
+        other.metadata_table = other.whole = None
+        del other.column_index, other.footers, other.replaced
+        return other
 
     def with_block_size(self, size: int | None) -> Snapshot:
         """The same state, planned as for writers that close row groups at another size.

@@ -1,6 +1,8 @@
 """The oldest PySpark that is supported writes the same tables as the newest."""
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +13,9 @@ from tests.conftest import skip_or_fail
 from tests.engines.jobs import start
 from tests.engines.kinds import kinds
 from tests.engines.model import comparable, expected
+from tests.property.spark_rows import write_table
 from tests.support.apache_hudi_client import environment
+from tests.support.spark_reads import CHECKS, make_table
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
 OLDEST = "3.5.0"
@@ -32,3 +36,21 @@ def test_every_operation_on_the_oldest_pyspark(tmp_path: Path, name: str) -> Non
     schema = pa.schema([field for field in table.schema if not field.name.startswith("_hoodie_")])
     wanted = pa.Table.from_pylist(expected(kind, kind.steps), schema)
     assert comparable(table.to_pylist(), schema.names) == comparable(wanted.to_pylist(), schema.names)
+
+
+def test_planned_reads_on_the_oldest_pyspark(tmp_path: Path) -> None:
+    python, _ = environment()
+    if not python.exists():
+        skip_or_fail(f"no environment with PySpark {OLDEST} at {python}: run `make engines`")
+    make_table(tmp_path / "t")
+    write_table(str(tmp_path / "kinds"))
+    command = [str(python), str(Path(__file__).with_name("reads_script.py")), str(tmp_path)]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=400, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["pyspark"] == OLDEST
+    assert report["passed"] == [*CHECKS]
+    assert report["pruned"] > 2

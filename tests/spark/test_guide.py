@@ -29,6 +29,10 @@ def test_guide_to_writing(spark: "SparkSession", tmp_path: Path) -> None:
     run(blocks((ROOT / "docs/guide/writing.md").read_text()), tmp_path, {"spark": spark})
 
 
+def test_guide_to_reading_with_spark(spark: "SparkSession", tmp_path: Path) -> None:
+    run(blocks((ROOT / "docs/guide/spark-reading.md").read_text()), tmp_path, {"spark": spark})
+
+
 def test_write_section_of_the_readme(spark: "SparkSession", tmp_path: Path) -> None:
     section = (ROOT / "README.md").read_text().split("## Write with Spark\n")[1].split("\n## ")[0]
     flights = spark.createDataFrame(

@@ -1,0 +1,97 @@
+"""What Spark's planner asked for, and which files it got: the reports of `file_index` as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from rich.console import Console
+
+from catalog.explain import explain
+from catalog.planner import Plan
+from spark_writer.read.file_index import PlannedScan, ScanLog, scan_log
+from spark_writer.read.jvm import elements
+from table_format.errors import ArgumentError, UnsupportedTableError
+
+_SCAN: Final = "FileSourceScanExec"
+_WIDTH: Final = 160
+
+
+def explain_scan(df: DataFrame) -> str:
+    """Explain which files a DataFrame's scans of Hudi tables read, and why; nothing is read.
+
+    Each scan is planned as the query would be: its conditions as Spark has them, the files that each stage drops, what
+    of the conditions was not understood. What a join or a subquery leaves of the partitions is known only when the
+    query runs. Below are earlier scans of the same state, newest first.
+
+    Args:
+        df: made from `HudiTable.to_df` or `Table.to_spark`, in a classic session.
+
+    Raises:
+        ArgumentError: it is not a DataFrame of Spark.
+        UnsupportedTableError: it is of Spark Connect, or has no scan that is planned by a table's index.
+    """
+    if not hasattr(df, "sparkSession"):
+        raise ArgumentError(f"explain_scan takes a Spark DataFrame, not {type(df).__name__}")
+    try:
+        plan: Any = df._jdf.queryExecution().sparkPlan()  # noqa: SLF001 - PySpark has no other way
+    except (PySparkException, AttributeError) as error:
+        if isinstance(error, PySparkException) and not isinstance(error, AttributeError):
+            raise
+        raise UnsupportedTableError("explain_scan needs a classic session: Spark Connect shows no plan") from error
+    parts = [text for leaf in elements(plan.collectLeaves()) if (text := _of_leaf(leaf))]
+    if not parts:
+        raise UnsupportedTableError(
+            "this DataFrame has no scan of a Hudi table that each query plans: it reads cached rows, files that were "
+            "chosen when it was made, or something else"
+        )
+    return "\n\n".join(parts)
+
+
+def _of_leaf(leaf: Any) -> str | None:
+    if leaf.getClass().getSimpleName() != _SCAN:
+        return None
+    identity = str(leaf.relation().location().toString())
+    log = scan_log(identity)
+    if log is None:
+        return None
+    earlier = [*log.scans]
+    leaf.selectedPartitions()  # Spark asks the index now
+    return "\n".join([*_current(identity, log), *_earlier(earlier)])
+
+
+def _current(identity: str, log: ScanLog) -> Iterator[str]:
+    scan = log.scans[-1]
+    yield f"scan    {identity}"
+    yield f"asked   {_conditions(scan)}"
+    if scan.plan is None:
+        yield scan.error
+        return
+    yield from _shown(scan.plan)
+    if scan.kept < len(scan.plan):
+        yield f"{scan.kept:,} of these files are of this part of the table and of partitions that Spark left"
+
+
+def _shown(plan: Plan) -> Iterator[str]:
+    console = Console(width=_WIDTH, markup=False, highlight=False, color_system=None, force_terminal=False)
+    with console.capture() as captured:
+        for part in explain(plan, splits=0):
+            console.print(part)
+    yield from (line.rstrip() for line in captured.get().splitlines())
+
+
+def _earlier(scans: list[PlannedScan]) -> Iterator[str]:
+    if scans:
+        yield "earlier scans of this state:"
+    for scan in reversed(scans):
+        if scan.plan is None:
+            yield f"  {scan.error}"
+        else:
+            unknown = f"; not understood: {'; '.join(scan.plan.unknowns)}" if scan.plan.unknowns else ""
+            yield f"  {scan.kept:,} of {scan.plan.files_total:,} files: {_conditions(scan)}{unknown}"
+
+
+def _conditions(scan: PlannedScan) -> str:
+    return " AND ".join(scan.filters) or "all rows"

@@ -1,0 +1,320 @@
+"""Spark's FileIndex, served from Python: Spark's planner asks it for the files of each scan of each query.
+
+`org.apache.spark.sql.execution.datasources.FileIndex` is a Java interface, so py4j's callback server can serve it. In a
+`HadoopFsRelation` with Spark's own `ParquetFileFormat` it makes a DataFrame that is planned here whenever it is used
+and read by Spark's vectorised reader, which applies the whole filter again. Partition filters it does not apply again:
+they are evaluated by Spark, too (`Jvm.matching`).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import logging
+import weakref
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import IntegerType, StructType
+
+from catalog.planner import Plan
+from catalog.scan import Scan
+from catalog.snapshots.snapshot import Snapshot
+from pushdown.expression import HudiExpression, all_of
+from pushdown.verdict import CannotPrune
+from spark_writer.filters import from_catalyst
+from spark_writer.read.generations import Generation, is_order_kept
+from spark_writer.read.jvm import Jvm, elements
+from table_format.codecs.arrow_numpy import one_chunk, to_numpy
+
+Rows = NDArray[np.int64]
+_LOG: Final = logging.getLogger(__name__)
+_NUMBER: Final = "_hoodie_partition_number"
+_REMEMBERED: Final = 20
+_YEARS: Final = (dt.date(1, 1, 1), dt.date(9999, 12, 31))
+
+
+@dataclass(frozen=True)
+class PlannedScan:
+    """What one call of Spark's planner came to.
+
+    Attributes:
+        filters: the conditions as Spark printed them.
+        plan: the files kept and dropped; None where planning failed.
+        kept: files handed to Spark, which the partition filters may have made fewer than those of the plan.
+        error: why planning failed.
+    """
+
+    filters: tuple[str, ...]
+    plan: Plan | None
+    kept: int
+    error: str = ""
+
+
+class ScanLog:
+    """The last scans of a state of a table; DataFrames of one state share it."""
+
+    def __init__(self) -> None:
+        self.scans: deque[PlannedScan] = deque(maxlen=_REMEMBERED)
+
+
+_LOGS: weakref.WeakValueDictionary[str, ScanLog] = weakref.WeakValueDictionary()
+
+
+def scan_log(identity: str) -> ScanLog | None:
+    """The scans of a state, by the text of its FileIndex."""
+    return _LOGS.get(identity)
+
+
+@dataclass(frozen=True, eq=False)
+class NativeFiles:
+    """Files of a state that Spark's reader reads as they are.
+
+    Attributes:
+        scan: the state, and the writes whose rows are wanted.
+        part: the files, and the types that they hold.
+        table: the table's columns as Spark has them.
+        partition_columns: columns whose values Spark takes from partition paths; see `exact_partition_columns`.
+    """
+
+    scan: Scan
+    part: Generation
+    table: StructType
+    partition_columns: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> StructType:
+        """Their columns."""
+        return self.part.schema(self.table)
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """Columns of another type in these files than in the table, of which no filter is understood."""
+        stored = self.part.stored
+        return frozenset(name for name, kind in stored.items() if not is_order_kept(kind, self.table[name].dataType))
+
+
+def native_frame(session: SparkSession, files: NativeFiles) -> DataFrame:
+    """A lazy DataFrame of files, each query on which is planned by itself.
+
+    Raises:
+        UnsupportedTableError: the session is not a classic one with pinned threads.
+    """
+    index = SnapshotFileIndex(Jvm(session), files)
+    # `SparkSession.baseRelationToDataFrame` is Spark's developer API, in 3.5 and 4.x alike
+    frame: Any = index.jvm.java_session.baseRelationToDataFrame(index.relation())
+    return DataFrame(frame, session)
+
+
+class SnapshotFileIndex:
+    """Files of one snapshot as Spark's FileIndex; methods in camel case are those of the Scala trait.
+
+    A `java.lang.reflect.Proxy` sends default methods and those of `Object` to Python, too. No lock is held while Spark
+    is called: adaptive execution and broadcasts call from other threads.
+    """
+
+    class Java:
+        """Tells py4j what to serve."""
+
+        implements = ("org.apache.spark.sql.execution.datasources.FileIndex",)
+
+    def __init__(self, jvm: Jvm, files: NativeFiles) -> None:
+        self.jvm = jvm
+        self._files = files
+        self._snapshot: Snapshot = files.scan.snapshot
+        self._wanted = np.zeros(len(self._snapshot), np.bool_)
+        self._wanted[files.part.rows] = True
+        self._identity = _identity(files)
+        self._log = _LOGS.setdefault(self._identity, ScanLog())
+        storage = self._snapshot.client.storage
+        self._root = storage.full_uri("").rstrip("/")
+        path = jvm.root.org.apache.hadoop.fs.Path
+        # Two of them: Spark's INSERT INTO writes Parquet files, past Hudi, into a relation with a single root path.
+        self._roots = jvm.seq([path(self._root), path(f"{self._root}/.hoodie")])
+        partitioned = StructType([files.schema[name] for name in files.partition_columns])
+        self._partition_schema = jvm.schema(partitioned.json())
+        self._partitions: tuple[Any, Any] | None = None
+        if files.partition_columns:
+            self._partitions = self._partition_rows(partitioned)
+
+    def relation(self) -> Any:
+        """The relation of Spark that reads these files; each passes this object to the JVM once."""
+        jvm = self.jvm
+        # Hudi's dates and times are of the proleptic Gregorian calendar, whatever release wrote them.
+        options = jvm.map({"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"})
+        schema, reader = jvm.schema(self._files.schema.json()), jvm.sources.parquet.ParquetFileFormat()
+        return jvm.sources.HadoopFsRelation(
+            self, self._partition_schema, schema, jvm.nothing, reader, options, jvm.java_session
+        )
+
+    def rootPaths(self) -> Any:  # noqa: N802
+        """Base folder and `.hoodie`."""
+        return self._roots
+
+    def partitionSchema(self) -> Any:  # noqa: N802
+        """Columns whose values Spark takes from paths."""
+        return self._partition_schema
+
+    def sizeInBytes(self) -> int:  # noqa: N802
+        """Of all files, before any filter."""
+        return int(self._snapshot.sizes[self._files.part.rows].sum())
+
+    def inputFiles(self) -> Any:  # noqa: N802
+        """URIs of all files, before any filter."""
+        return self.jvm.strings(self._listed(self._files.part.rows)[0])
+
+    def refresh(self) -> None:
+        """Nothing: a DataFrame is one state."""
+
+    def isTimeTravel(self) -> bool:  # noqa: N802  # of Spark 4
+        """Whether it is an earlier state."""
+        return not self._snapshot.is_latest
+
+    def metadataOpsTimeNs(self) -> Any:  # noqa: N802
+        """Not measured."""
+        return self.jvm.nothing
+
+    def toString(self) -> str:  # noqa: N802
+        """The state, by which `scan_log` has its scans."""
+        return self._identity
+
+    def hashCode(self) -> int:  # noqa: N802
+        """Fits an int."""
+        return int(hashlib.blake2b(self._identity.encode(), digest_size=3).hexdigest(), 16)
+
+    def equals(self, other: Any) -> bool:
+        """Whether the other one is of the same state, so that cached data is shared."""
+        # py4j hands over the other one's proxy as a Java object, so its text is compared
+        return other is not None and str(other.toString()) == self._identity
+
+    def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:  # noqa: N802
+        """The files that may hold rows which meet all filters, by partition, as a Seq of PartitionDirectory."""
+        try:
+            return self._list(partition_filters, data_filters)
+        except Exception as error:  # noqa: BLE001  # all files would be no plan, and a stack no message
+            first = next(iter(str(error).splitlines()), "")
+            message = f"hudi-catalog cannot plan {self._identity}: {type(error).__name__}: {first}"
+            _LOG.debug("%s", message, exc_info=True)
+            self._log.scans.append(PlannedScan((), None, 0, message))
+            return self.jvm.failing(message)
+
+    def _list(self, partition_filters: Any, data_filters: Any) -> Any:
+        filters = [*elements(partition_filters), *elements(data_filters)]
+        plan = self._plan(filters)
+        rows = plan.rows[self._wanted[plan.rows]]
+        if self._partitions is None:
+            listed = self.jvm.directory(self._statuses(rows, np.array([len(rows)], np.int64)))
+            result = self.jvm.seq([listed])
+        else:
+            numbers = self._snapshot.partition_index[rows]
+            if partition_filters.size():
+                met = np.zeros(len(self._snapshot.partitions), np.bool_)
+                met[self.jvm.matching(self._partitions[1], partition_filters, len(self._files.partition_columns))] = (
+                    True
+                )
+                rows, numbers = rows[met[numbers]], numbers[met[numbers]]
+            order = np.argsort(numbers, kind="stable")
+            positions, counts = np.unique(numbers, return_counts=True)
+            statuses = self._statuses(rows[order], counts.astype(np.int64))
+            result = self.jvm.directories(self._partitions[0], positions, statuses)
+        self._log.scans.append(PlannedScan(tuple(str(one.toString()) for one in filters), plan, len(rows)))
+        return result
+
+    def _plan(self, filters: list[Any]) -> Plan:
+        scan = self._files.scan  # of this DataFrame's state, whatever its Table was refreshed to since
+        if not filters:
+            return replace(scan, filter=None).plan()
+        zone = self.jvm.time_zone()
+        parts: list[HudiExpression] = [
+            from_catalyst(one, self._snapshot.schema, zone, self._files.changed) for one in filters
+        ]
+        return replace(scan, filter=all_of(*parts), case_sensitive=True, time_zone=zone).plan()
+
+    def _listed(self, rows: Rows) -> tuple[Any, Rows, Rows]:
+        """URIs, sizes and times of files."""
+        files = self._snapshot.take_files(rows)
+        paths = pc.binary_join_element_wise(self._root, one_chunk(files.column("path")), "/")
+        sizes = to_numpy(pc.fill_null(one_chunk(files.column("size")), 0)).astype(np.int64)
+        instants: Any = one_chunk(files.column("instant")).dictionary_encode()
+        millis = np.array([_millis(text) for text in instants.dictionary.to_pylist()], np.int64)
+        return paths, sizes, millis[to_numpy(instants.indices)] if len(rows) else np.zeros(0, np.int64)
+
+    def _statuses(self, rows: Rows, counts: Rows) -> Any:
+        return self.jvm.statuses(*self._listed(rows), counts)
+
+    def _partition_rows(self, schema: StructType) -> tuple[Any, Any]:
+        """The partitions' values as rows, and an index of them that evaluates filters."""
+        values = self._snapshot.path_values()
+        assert not isinstance(values, CannotPrune)  # noqa: S101  # `exact_partition_columns` has seen to it
+        columns: list[list[Any]] = [values.values[name].cast(pa.string()).to_pylist() for name in schema.names]
+        kinds = [field.dataType.simpleString() for field in schema.fields]
+        numbers = [str(number) for number in range(len(self._snapshot.partitions))]
+        numbered = self.jvm.rows([*columns, numbers], [*kinds, "int"])
+        with_number = self.jvm.schema(StructType([*schema.fields]).add(_NUMBER, IntegerType()).json())
+        return self.jvm.rows(columns, kinds), self.jvm.partitions(numbered, with_number)
+
+
+def exact_partition_columns(snapshot: Snapshot) -> tuple[str, ...]:
+    """Partition columns whose value every path tells exactly; none at all where one path or column does not.
+
+    Spark takes the values of these columns from paths, never from files, and so can choose partitions by the result of
+    a subquery or of a join's other side.
+    """
+    values = snapshot.path_values()
+    if isinstance(values, CannotPrune) or not len(values.known) or not bool(values.known.all()):
+        return ()
+    names = []
+    for field in snapshot.config.partition_fields:
+        column = values.values.get(field)
+        position = snapshot.schema.get_field_index(field)
+        if column is None or field not in values.statistics or position < 0 or column.null_count:
+            return ()
+        if column.type != snapshot.schema.field(position).type:
+            return ()
+        if pa.types.is_date(column.type) and not _in_calendar(column):
+            return ()
+        names.append(field)
+    return tuple(names)
+
+
+def _in_calendar(dates: Any) -> bool:
+    first, last = (pa.scalar(day, pa.date32()) for day in _YEARS)
+    return bool(pc.all(pc.and_(pc.greater_equal(dates, first), pc.less_equal(dates, last))).as_py())
+
+
+def _identity(files: NativeFiles) -> str:
+    """A text that is equal for DataFrames of one state, which then share cached data, and for no others.
+
+    The instant alone would not do: a slow writer's commit makes another state, but not the newest instant.
+    """
+    scan, snapshot = files.scan, files.scan.snapshot
+    digest = hashlib.blake2b(digest_size=12)
+    for column in ("path", "instant"):
+        for text in pc.binary_join(
+            _as_list(one_chunk(snapshot.take_files(files.part.rows).column(column))), "\n"
+        ).to_pylist():
+            digest.update(str(text).encode())
+    for part in (files.schema.json(), files.partition_columns, sorted(files.changed), scan.options):
+        digest.update(repr(part).encode())
+    if scan.instants is not None:
+        digest.update(repr((scan.instants.begin, scan.instants.end, scan.instants.predicate().to_sql())).encode())
+    return f"{snapshot.config.name} in {snapshot.client.storage.uri} at {snapshot.instant} ({digest.hexdigest()})"
+
+
+def _as_list(texts: Any) -> Any:
+    return pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+
+
+def _millis(instant: str) -> int:
+    """Milliseconds since the epoch of an instant, which shows as the modification time of its files."""
+    try:
+        moment = dt.datetime.strptime(instant[:14], "%Y%m%d%H%M%S").replace(tzinfo=dt.UTC)
+    except ValueError:
+        return 0
+    return int(moment.timestamp() * 1000)

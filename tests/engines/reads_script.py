@@ -1,0 +1,35 @@
+"""Runs the checks of planned reads in a separate process, for a PySpark that has no pytest beside it.
+
+Usage: `python reads_script.py FOLDER`; prints a line of JSON: PySpark's version, and the checks that passed. FOLDER has
+the tables `t` and `kinds` of `tests.support.spark_reads`.
+"""
+
+import json
+import os
+import sys
+
+os.environ["PYSPARK_PYTHON"] = sys.executable
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from tests.support.spark_reads import CHECKS, check_generated_filters
+
+folder = sys.argv[1]
+spark = (
+    SparkSession.builder.master("local[2]")
+    .config("spark.driver.memory", "1g")
+    .config("spark.driver.host", "127.0.0.1")
+    .config("spark.driver.bindAddress", "127.0.0.1")
+    .config("spark.ui.enabled", "false")
+    .config("spark.sql.session.timeZone", "UTC")
+    .config("spark.sql.shuffle.partitions", "2")
+    .getOrCreate()
+)
+spark.sparkContext.setLogLevel("OFF")
+passed = []
+for name, check in CHECKS.items():
+    check(spark, f"{folder}/t")
+    passed.append(name)
+pruned = check_generated_filters(spark, f"{folder}/kinds", range(50_000_000, 50_000_020))
+print(json.dumps({"pyspark": pyspark.__version__, "passed": passed, "pruned": pruned}))
