@@ -17,6 +17,7 @@ from benchmarks import (
     peers,
     planning,
     record_index,
+    spark_reading,
     spark_writing,
     surgery,
     surgery_grid,
@@ -30,6 +31,7 @@ PAGE = Path(__file__).parents[1] / "docs/benchmarks.md"
 WHAT = [
     "writing",
     "spark_writing",
+    "spark_reading",
     "local_writing",
     "planning",
     "million",
@@ -84,6 +86,8 @@ def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
     match what:
         case "local_writing":
             return "Writing without Spark", "\n".join(local_writing.table(*local_writing.measure(folder, repeats)))
+        case "spark_reading":
+            return "Reading by Spark", "\n".join(spark_reading.table(spark_reading.measure(folder, repeats)))
         case "spark_writing":
             return "Writing beside Spark", "\n".join(spark_writing.table(*spark_writing.measure(folder, repeats)))
         case "growth":

@@ -20,7 +20,7 @@ from catalog.snapshots.snapshot import Snapshot
 from pushdown.errors import ExpressionError
 from pushdown.expression import HudiExpression
 from spark_writer.filters import from_condition, from_spark_column, from_spark_sql
-from spark_writer.read.file_index import NativeFiles, exact_partition_columns, native_frame
+from spark_writer.read.file_index import READER_OPTIONS, NativeFiles, exact_partition_columns, native_frame
 from spark_writer.read.generations import Generation, Rows, converted, generations, table_schema
 from spark_writer.read.jvm import why_unreachable
 from spark_writer.session import use_this_interpreter
@@ -109,8 +109,7 @@ class _Parts:
         """All rows of files that are chosen already."""
         paths: list[Any] = self._snapshot.take_files(part.rows).column("path").to_pylist()
         schema = part.schema(self.schema)
-        # Hudi's dates and times are of the proleptic Gregorian calendar, whatever release wrote them.
-        reader = self._session.read.schema(schema).options(datetimeRebaseMode="CORRECTED", int96RebaseMode="CORRECTED")
+        reader = self._session.read.schema(schema).options(**READER_OPTIONS)
         return reader.parquet(*map(self._snapshot.client.storage.full_uri, paths))
 
     def _by_workers(self, rows: Rows) -> DataFrame:

@@ -37,6 +37,15 @@ Rows = NDArray[np.int64]
 _LOG: Final = logging.getLogger(__name__)
 _NUMBER: Final = "_hoodie_partition_number"
 _REMEMBERED: Final = 20
+READER_OPTIONS: Final = {
+    # Hudi's dates and times are of the proleptic Gregorian calendar, whatever release wrote them.
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+    # A session may be set to leave out files that it cannot read; rows of a table are not left out.
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+}
+"""Options of Spark's Parquet reader for files of a table."""
 _YEARS: Final = (dt.date(1, 1, 1), dt.date(9999, 12, 31))
 
 
@@ -146,8 +155,7 @@ class SnapshotFileIndex:
     def relation(self) -> Any:
         """The relation of Spark that reads these files; each passes this object to the JVM once."""
         jvm = self.jvm
-        # Hudi's dates and times are of the proleptic Gregorian calendar, whatever release wrote them.
-        options = jvm.map({"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"})
+        options = jvm.map(dict(READER_OPTIONS))
         schema, reader = jvm.schema(self._files.schema.json()), jvm.sources.parquet.ParquetFileFormat()
         return jvm.sources.HadoopFsRelation(
             self, self._partition_schema, schema, jvm.nothing, reader, options, jvm.java_session

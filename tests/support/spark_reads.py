@@ -234,6 +234,10 @@ def check_states_and_caches(spark: SparkSession, path: str) -> None:
         # a slow writer's commit makes another state of the same newest instant
         assert cached.count() < native_frame(spark, whole).count() == 1100
         cached.unpersist()
+        for file in Path(folder).glob("t/5/*.parquet"):
+            file.unlink()
+        with conf(spark, spark_sql_files_ignoreMissingFiles="true"):  # a cleaned file is an error, not fewer rows
+            assert error_of(lambda: second.where("month = 5").count()) is not None
 
 
 def check_joins_choose_partitions(spark: SparkSession, path: str) -> None:

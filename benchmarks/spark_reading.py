@@ -1,0 +1,156 @@
+"""DataFrames that are planned at each query, beside Spark reading files by name, and beside Apache's bundle.
+
+`python -m benchmarks.spark_reading FOLDER ROWS` measures a smaller table than the 3 million rows in 480 files.
+"""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from benchmarks.rival import RIVAL, apache_session
+from benchmarks.synthetic import Shape, build
+from benchmarks.writing import spark_session
+from catalog.table import Table as ReadTable
+from hudi_catalog import create_table, open_table
+from tests.support.apache_hudi_client import ApacheHudi
+
+ROWS, PARTITIONS, BUCKETS = 3_000_000, 30, 16
+UNCOUNTED = 2
+MANY = Shape(files=100_000, columns=3, partitions=10_000)
+OURS, RIGHT_FILE, ALL_FILES = "planned", "the right file by name", "all files by name"
+SKIPPING = {
+    "hoodie.enable.data.skipping": "true",
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+}
+
+
+@dataclass
+class Side:
+    """Seconds of one way to answer a question, run by run."""
+
+    question: str
+    name: str
+    ask: Callable[[], object]
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+def make(folder: Path, count: int) -> Path:
+    """A table by month and key, in 480 files."""
+    path = folder / f"keyed-{count}"
+    if not path.exists():
+        table = create_table(path, "user_id bigint, month int, amount double, note string", record_key="user_id",
+                             partition_by="month", buckets=BUCKETS)  # fmt: skip
+        numbers = np.arange(count)
+        columns = {
+            "user_id": numbers,
+            "month": (numbers % PARTITIONS).astype(np.int32),
+            "amount": numbers * 0.5,
+            "note": pa.array([f"note {number % 1000}" for number in range(count)]),
+        }
+        table.bulk_insert(pa.table(columns))
+    return path
+
+
+def selective(spark: SparkSession, path: Path, count: int) -> Iterator[Side]:
+    """One key, with its partition and alone; every row."""
+    key = count // 2
+    whole, alone = f"user_id = {key} AND month = {key % PARTITIONS}", f"user_id = {key}"
+    table = open_table(path)
+    frame = table.to_spark(spark)
+    files = [str(split.path) for split in table.scan().plan().splits]
+    [right] = [str(split.path) for split in table.scan(whole).plan().splits]
+    listed = spark.read.schema(frame.schema).parquet(*files)
+    one = f"one key of {count:,} rows"
+    for name, where in ((f"{one}, and its partition", whole), (one, alone)):
+        yield Side(name, RIGHT_FILE, lambda: spark.read.schema(frame.schema).parquet(right).where(whole).collect())
+        yield Side(name, OURS, lambda where=where: frame.where(where).collect())  # type: ignore[misc]
+        yield Side(name, ALL_FILES, lambda where=where: listed.where(where).collect())  # type: ignore[misc]
+    total = "sum(amount)", "max(note)", "count(user_id)"
+    yield Side("every row", ALL_FILES, lambda: listed.selectExpr(*total).collect())
+    yield Side("every row", OURS, lambda: frame.selectExpr(*total).collect())
+
+
+def of_apache(apache: ApacheHudi, path: Path, count: int) -> Iterator[Side]:
+    """The same questions to Apache's bundle, with data skipping."""
+    for key, value in SKIPPING.items():
+        apache.sql(f"SET {key}={value}")
+    options = ", ".join(f"'{key}'='{value}'" for key, value in SKIPPING.items())
+    apache.sql(f"CREATE TEMPORARY VIEW keyed USING hudi OPTIONS (path '{path}', {options})")
+    key = count // 2
+    name, one = f"Apache Hudi {RIVAL}", f"one key of {count:,} rows"
+    texts = {
+        f"{one}, and its partition": f"SELECT * FROM keyed WHERE user_id = {key} AND month = {key % PARTITIONS}",
+        one: f"SELECT * FROM keyed WHERE user_id = {key}",
+        "every row": "SELECT sum(amount), max(note), count(user_id) FROM keyed",
+    }
+    for question, text in texts.items():
+        yield Side(question, name, lambda text=text: apache.sql(text))  # type: ignore[misc]
+
+
+def planning(spark: SparkSession, folder: Path) -> Iterator[Side]:
+    """What Spark's planner waits for where nearly all of 100,000 files in 10,000 partitions are kept."""
+    path = folder / "wide-partitions"
+    if not path.exists():
+        build(path, MANY)
+    from spark_writer.read.dataframe import scan_frame
+
+    frame = scan_frame(spark, ReadTable.open(str(path)).scan())
+
+    def plan() -> None:
+        query: Any = frame.where("day >= 1 AND c00 >= 0")
+        query._jdf.queryExecution().sparkPlan().collectLeaves().apply(0).selectedPartitions()  # noqa: SLF001
+
+    yield Side(f"planning of {MANY.files:,} kept files in {MANY.partitions:,} partitions", OURS, plan)
+
+
+def measure(folder: Path, repeats: int, count: int = ROWS, *, apache: bool = True) -> list[Side]:
+    """All sides in turn, after uncounted rounds."""
+    path = make(folder, count)
+    with spark_session() as spark:
+        sides = [*selective(spark, path, count), *planning(spark, folder)]
+        run(sides, repeats)
+    if apache:
+        with apache_session(folder) as session:
+            theirs = [*of_apache(session, path, count)]
+            run(theirs, repeats)
+            sides += theirs
+    return sides
+
+
+def run(sides: list[Side], repeats: int) -> None:
+    for attempt in range(repeats + UNCOUNTED):
+        for side in sides:
+            start = time.perf_counter()
+            side.ask()
+            if attempt >= UNCOUNTED:
+                side.seconds.append(time.perf_counter() - start)
+
+
+def table(sides: list[Side]) -> Iterator[str]:
+    """The lines of a Markdown table; the ratio is to the planned DataFrame's time."""
+    yield "| question | side | runs (s) | median (s) | times ours |"
+    yield "|---|---|---|---|---|"
+    ours = {side.question: side.median for side in sides if side.name == OURS}
+    for side in sorted(sides, key=lambda side: side.question):
+        runs = ", ".join(f"{one:.3f}" for one in side.seconds)
+        ratio = side.median / ours[side.question]
+        yield f"| {side.question} | {side.name} | {runs} | {side.median:.3f} | {ratio:.2f} |"
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    place.mkdir(parents=True, exist_ok=True)
+    print("\n".join(table(measure(place, 3, int(sys.argv[2]), apache=len(sys.argv) > 3))))
