@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    file_indexes,
     growth,
     hive,
     indexes,
@@ -43,6 +44,7 @@ WHAT = [
     "surgery",
     "surgery_grid",
     "indexes",
+    "file_indexes",
     "growth",
     "lifetime",
 ]
@@ -113,6 +115,8 @@ def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
             return "Row-group surgery", "\n".join(surgery.table(surgery.run(folder, repeats)))
         case "surgery_grid":
             return "Row-group surgery by width and size", "\n".join(surgery_grid.table(surgery_grid.run(repeats)))
+        case "file_indexes":
+            return "Indexes of files", file_indexes.report(file_indexes.measure(folder))
         case "indexes":
             return "Indexes", "\n".join(indexes.table(indexes.run(folder, repeats)))
         case _:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hudi_catalog.table import Table, create_table
 from table_format.errors import RecordIndexError, TransactionError
+from table_format.metadata_table.reader import MetadataTable
 from tests.property.profile import examples
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
@@ -35,6 +36,7 @@ STEPS = st.lists(
 OPTIONS = {
     "hoodie.clean.automatic": "false",
     "hoodie.record.index.update.partition.path": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
 }
 
 
@@ -118,6 +120,7 @@ class History:
         """What the table holds is the newest state; past states that are left are the earlier ones."""
         assert rows_of(self.table) == self.state
         assert [saved.instant for saved in self.table.savepoints()] == sorted(self.saved)
+        self._check_indexes_of_files()
         if self.indexed:
             report = self.table.verify_index()
             assert report.is_right, report
@@ -125,6 +128,18 @@ class History:
             assert rows_of(self.table, as_of=time) == state
         if len(self.states) > 1 and not self.cleaned:
             self._check_past_of_keys()
+
+    def _check_indexes_of_files(self) -> None:
+        """Each file has a bloom filter and statistics; files that are gone have none."""
+        client = self.table.client
+        client.reload()
+        metadata = MetadataTable.open(client, client.timeline())
+        assert metadata is not None
+        files = metadata.files()
+        filters = metadata.bloom_filters(files)
+        assert filters is not None
+        assert sorted(filters["file_name"].to_pylist()) == sorted(files["file_name"].to_pylist())
+        assert set(metadata.column_stats_raw(["v"])["file_name"].to_pylist()) == set(files["file_name"].to_pylist())
 
     def _check_past_of_keys(self) -> None:
         """Entries of the index as of each state, and what changed between the first and the last."""
