@@ -5,13 +5,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog import Table
 from hudi_catalog.table import create_table
 from table_format.errors import OptionError
 from table_writer.metadata.instants import load_metadata_timeline
+from tests.property.profile import examples
 from tests.support.archived_tables import check_archive, timeline_files
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
@@ -48,7 +49,7 @@ def settings_of(retained: int, metadata: bool, index: str) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=12, deadline=None)
+@examples(8)
 @given(STEPS, st.sampled_from([1, 2, 20]), st.booleans(), st.sampled_from(["BUCKET", "RECORD_INDEX"]))
 @pytest.mark.slow
 def test_histories(steps: list[tuple[str, str, list[str]]], retained: int, metadata: bool, index: str) -> None:

@@ -133,13 +133,13 @@ def check(case):
     assert latest_base_files(plain, case.timeline, **options) == optimized.drop_columns("logs")
 
 
-@examples(300)
+@examples(200)
 @given(cases(layout=1))
 def test_layout_1(case):
     check(case)
 
 
-@examples(300)
+@examples(200)
 @given(cases(layout=2))
 def test_layout_2(case):
     check(case)

@@ -38,8 +38,8 @@ ZONES += ("America/Sao_Paulo", "Africa/Monrovia", "Pacific/Apia", "America/Havan
 MICRO = dt.timedelta(microseconds=1)
 OPS = st.sampled_from(list(COMPARE))
 _WANTED = settings.default.max_examples
-# Five times as many as elsewhere, and no fewer than the nightly profile has.
-EXAMPLES = settings(max_examples=max(min(500, 5 * _WANTED), _WANTED), deadline=None)
+# Three times as many as elsewhere, and no fewer than the nightly profile has.
+EXAMPLES = settings(max_examples=max(min(300, 3 * _WANTED), _WANTED), deadline=None)
 
 
 def zone(name):

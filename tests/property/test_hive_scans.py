@@ -47,7 +47,7 @@ def numbers(splits: Any) -> list[int]:
     return sorted(row_numbers)
 
 
-@examples(15)
+@examples(10)
 @given(table_plans(), st.data())
 def test_rows_that_match_are_in_the_splits(plan: TablePlan, data: st.DataObject) -> None:
     with plan.written() as written:

@@ -21,7 +21,7 @@ def histories(plan: TablePlan, written: Written) -> list[tuple[str, set[int]]]:
 
 
 @given(table_plans(most_commits=5))
-@examples(40)
+@examples(20)
 def test_rows_of_a_range_are_those_written_in_it(plan: TablePlan) -> None:
     with plan.empty() as written:
         states = histories(plan, written)

@@ -10,6 +10,7 @@ from table_format.hfile.block import HEADER_SIZE
 from table_format.hfile.reader import HFileReader
 from table_writer.encoding.hfile import internal_key, write_hfile
 from table_writer.encoding.merged_hfile import BlockwiseHFile
+from tests.property.profile import examples
 from tests.support.hbase_entries import check_look_ups, pairs
 
 SCHEMA = '{"type": "bytes"}'
@@ -36,7 +37,7 @@ def merged(file: BlockwiseHFile, changes: dict[bytes, bytes | None]) -> tuple[by
     return file.with_entries(touched, len(old), binary(sorted(new)), binary(new[key] for key in sorted(new)))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(150)
 @given(st.dictionaries(KEYS, st.binary(max_size=40), min_size=1, max_size=80), st.lists(CHANGES, max_size=4), st.data())
 def test_a_merged_file_has_the_entries_of_a_whole_one(
     entries: dict[bytes, bytes], rounds: list[dict[bytes, bytes | None]], data: st.DataObject

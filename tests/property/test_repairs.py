@@ -28,7 +28,7 @@ STEPS = st.lists(
 )
 
 
-@examples(30)
+@examples(20)
 @given(STEPS, st.booleans())
 def test_repair_leaves_rows_and_removes_what_belongs_to_nothing(steps, listed: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:

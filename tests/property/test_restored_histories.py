@@ -172,7 +172,7 @@ def rows_of(table: Table, **question: Any) -> State:
     return {row["id"]: (row["p"], row["v"]) for row in rows}
 
 
-@examples(40)
+@examples(25)
 @given(STEPS, st.booleans(), st.sampled_from([1, 2, 10]))
 def test_a_table_holds_what_a_dictionary_does(steps: list[tuple[str, Any]], indexed: bool, compaction: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

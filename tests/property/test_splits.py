@@ -31,7 +31,7 @@ def row_numbers(scan: Scan, split: FileSplit) -> list[int]:
     return numbers
 
 
-@examples(25)
+@examples(15)
 @given(table_plans(), st.data())
 def test_splits_hold_the_matching_rows(plan: TablePlan, data: st.DataObject) -> None:
     with plan.written() as written:

@@ -20,7 +20,7 @@ from tests.support.sync_histories import HISTORIES, History
     half_done=st.booleans(),
     in_files=st.booleans(),
 )
-@examples(25)
+@examples(16)
 def test_entries_say_in_the_end_what_the_table_is(
     steps: list[tuple[str, Any]], form: str, hive_style: bool, half_done: bool, in_files: bool
 ) -> None:

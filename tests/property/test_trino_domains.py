@@ -109,7 +109,7 @@ def range_of(field: str, values: list[Any], low: int, high: int) -> Any:
 
 
 @pytest.mark.parametrize("case", COLUMNS, ids=lambda case: f"{case[0]} {case[1]}")
-@examples(60)
+@examples(40)
 @given(data=st.data())
 def test_no_row_is_left_out(case: Case, data: st.DataObject) -> None:
     kind, mapping, values, exact = case

@@ -56,7 +56,7 @@ def full_scan(written: Written) -> tuple[Table, FullScan]:
     return table, full
 
 
-@examples(25)
+@examples(16)
 @given(table_plans(), st.data())
 def test_with_all_statistics(plan: TablePlan, data: st.DataObject) -> None:
     with plan.written() as written:
@@ -72,7 +72,7 @@ def test_with_all_statistics(plan: TablePlan, data: st.DataObject) -> None:
         check_all(written.open(), full, conditions)
 
 
-@examples(12)
+@examples(8)
 @given(table_plans(), st.data(), chances)
 def test_with_statistics_missing(plan: TablePlan, data: st.DataObject, chance: random.Random) -> None:
     with plan.written() as written:
@@ -85,7 +85,7 @@ def test_with_statistics_missing(plan: TablePlan, data: st.DataObject, chance: r
                 check_all(written.open(), full, conditions, options=options)
 
 
-@examples(12)
+@examples(8)
 @given(
     table_plans(families=("float", "double", "promoted", "string", "binary", "text_or_bytes")),
     st.data(),
@@ -101,7 +101,7 @@ def test_with_statistics_as_apache_gets_them_wrong(plan: TablePlan, data: st.Dat
             check_all(written.open(), full, conditions)
 
 
-@examples(10)
+@examples(7)
 @given(table_plans(most_commits=5), st.data())
 def test_at_earlier_instants(plan: TablePlan, data: st.DataObject) -> None:
     with plan.written() as written:
@@ -114,7 +114,7 @@ def test_at_earlier_instants(plan: TablePlan, data: st.DataObject) -> None:
             check_all(table, full, filters_of(data, full), as_of=instant.time)
 
 
-@examples(10)
+@examples(7)
 @given(table_plans(), st.data())
 def test_by_sql_text(plan: TablePlan, data: st.DataObject) -> None:
     with plan.written() as written:
