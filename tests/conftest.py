@@ -23,12 +23,25 @@ _LONG = re.compile(
     "property/test_(crash|whole_tables|concurrent|filters|spark_filters|record_index|surgery|sync|write|index)"
 )
 
+#: Linux's file system in memory, and the bytes that it must have free to be used.
+_MEMORY = "/dev/shm"
+_ROOM = 6 << 30
+
 # The same examples in every run, so that a red test is the change's fault; the larger profiles look for new ones.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 _SEARCH = settings(settings.get_profile("default"), derandomize=False)
 settings.register_profile("nightly", _SEARCH, max_examples=20_000)
 settings.register_profile("thorough", _SEARCH, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_configure() -> None:
+    """Keep the tables of tests in memory where there is room: most of them live for milliseconds, of many small files.
+
+    PYTEST_DEBUG_TEMPROOT names another folder.
+    """
+    if os.path.isdir(_MEMORY) and shutil.disk_usage(_MEMORY).free >= _ROOM:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _MEMORY)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
