@@ -21,8 +21,9 @@ VERSIONS = ("0.15.0", "1.2.0")
 #: Releases whose tables we read.
 ALL_VERSIONS = ("0.15.0", "1.0.2", "1.2.0")
 
-#: Options of a Java that is to run for minutes; with one compiler alone, the room for its code would be too small.
-QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+#: Options of a Java that is to run for minutes; with one compiler alone, the room for its code would be too small, and
+#: with little room for classes at first, whole heaps are collected because of it.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -XX:MetaspaceSize=384m"
 
 
 class ApacheError(Exception):
@@ -61,7 +62,7 @@ class ApacheHudi:
         metastore: URI of the Hive Metastore that Spark SQL finds its tables in; None for a catalog of its own.
         classes: more jars.
         lasting: False where it runs for minutes only, as in tests: Java's second compiler would take more time then
-            than it saves.
+            than it saves, and so would settings of storage that no test uses, and Bloom filters for 60,000 keys.
         patience: seconds that one command may take. A benchmark's command may hold five look-ups in 50 million keys,
             which take a minute and a half on a quiet machine.
     """
@@ -89,7 +90,7 @@ class ApacheHudi:
             stdout=subprocess.PIPE,
             stderr=self._log,
             cwd=scratch,
-            env=environ if lasting else {**environ, "JDK_JAVA_OPTIONS": QUICK},
+            env=environ if lasting else {**environ, "JDK_JAVA_OPTIONS": QUICK, "BRIEF_SESSION": "1"},
         )
         self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()

@@ -26,6 +26,20 @@ VERSION, CLASS_PATH, *METASTORE = sys.argv[1:4]
 # A 1.x release upgrades a version 6 table on its first write unless it is told not to.
 STAY_ON_SIX = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
 
+#: Whether the session is to run for minutes only, as in tests: see `save_time`.
+BRIEF = "BRIEF_SESSION" in os.environ
+#: Kryo copies Hudi's metadata table, with its locks, to look bloom filters up.
+LOCKS = "--add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED"
+JAVA = f"-Djol.skipHotspotSAAttach=true -Duser.timezone=UTC {LOCKS}"
+#: Hadoop's settings of what a table on this machine's disk does not use.
+REMOTE = (
+    *("dfs.", "fs.azure.", "fs.ftp.", "fs.s3a.", "fs.viewfs.", "ftp.", "ha.", "ipc."),
+    *("hadoop.http.", "hadoop.kerberos.", "hadoop.registry.", "hadoop.rpc.", "hadoop.security.", "hadoop.service."),
+    *("hadoop.ssl.", "hadoop.system.", "hadoop.user.", "hadoop.zk.", "mapred.", "mapreduce.", "net.", "s3.", "seq."),
+    *("tfile.", "yarn.", "adl.", "fs.adl.", "fs.abfs.", "fs.wasb."),
+)
+#: A Bloom filter of 60,000 keys, the default, takes longer to write than the rows of a test.
+SMALL_FILTERS = {"hoodie.index.bloom.num_entries": "1000"}
 
 #: Without the last one, 1.x reads leave the statistics aside.
 SKIPPING = {
@@ -33,10 +47,6 @@ SKIPPING = {
     "hoodie.metadata.enable": "true",
     "hoodie.metadata.index.column.stats.enable": "true",
 }
-
-
-#: Kryo copies Hudi's metadata table, with its locks, to look bloom filters up.
-LOCKS = "--add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED"
 
 
 def start_session() -> SparkSession:
@@ -58,13 +68,23 @@ def start_session() -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", f"-Djol.skipHotspotSAAttach=true -Duser.timezone=UTC {LOCKS}")
+        .config("spark.driver.extraJavaOptions", f"{JAVA} -Xms1g -Xmn400m" if BRIEF else JAVA)
     )
     if METASTORE:
         builder = builder.config("spark.hadoop.hive.metastore.uris", METASTORE[0])
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    if BRIEF:
+        save_time(session)
     return session
+
+
+def save_time(session: SparkSession) -> None:
+    """Unset what each task gets a copy of and no task uses: a task of a test takes longer to read it than to run."""
+    hadoop = session.sparkContext._jsc.hadoopConfiguration()
+    for prefix in REMOTE:
+        for name in list(hadoop.getPropsWithPrefix(prefix)):
+            hadoop.unset(prefix + name)
 
 
 def load(path: str, options: dict, where: str | None = None) -> DataFrame:
@@ -99,6 +119,7 @@ def write(path: str, data: str | None, options: dict, mode: str = "append") -> d
         "hoodie.insert.shuffle.parallelism": "2",
         "hoodie.bulkinsert.shuffle.parallelism": "2",
         "hoodie.delete.shuffle.parallelism": "2",
+        **(SMALL_FILTERS if BRIEF else {}),
     }
     frame.write.format("hudi").options(**{**base, **extra, **options}).mode(mode).save(path)
     return {}
