@@ -1,5 +1,6 @@
 """The real engines, each started when a test first needs it."""
 
+import functools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -8,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import skip_or_fail
-from tests.engines.apache_tables import apache_tables
 from tests.engines.hive_engine import Engine as HiveEngine
 from tests.engines.hive_fake_service import FakeService, fake_service, parquet_splits
 from tests.engines.hive_handler_tables import Tables, handled_folder
@@ -53,18 +53,15 @@ def apache(request: pytest.FixtureRequest, release: Callable[[str], ApacheHudi])
 
 
 @pytest.fixture(scope="session")
-def written(
-    release: Callable[[str], ApacheHudi], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str, str], Written]:
-    """Gives the table that a release wrote, by release and name; makes each once."""
-    made: dict[tuple[str, str], Written] = {}
+def written(release: Callable[[str], ApacheHudi]) -> Callable[[str, str], Written]:
+    """Gives the table that a release wrote, by release and name; makes each once, and keeps it for later runs."""
 
+    @functools.cache
     def make(version: str, name: str) -> Written:
-        if (version, name) not in made:
-            reader = "1.2.0" if version == "1.0.2" and name.startswith("mor") else version
-            path = tmp_path_factory.mktemp(name) / "table"
-            made[version, name] = Written(release(version), release(reader), apache_tables()[name], path)
-        return made[version, name]
+        reason = missing(version)
+        if reason:
+            skip_or_fail(reason)
+        return Written(release, version, name)
 
     return make
 
