@@ -136,7 +136,10 @@ def shown(apache: ApacheHudi, path: Path) -> set[str]:
     return {row["commit_time"] for row in rows}
 
 
-def test_archives_in_turns(apache: ApacheHudi, life: Life) -> None:
+@pytest.mark.parametrize(("version", "kind"), [("0.15.0", "record_index"), ("1.2.0", "bucket")])
+def test_archives_in_turns(release: Callable[[str], ApacheHudi], tmp_path: Path, version: str, kind: str) -> None:
+    """The other kind of each release is in the tests below."""
+    apache, life = release(version), Life(tmp_path / "it", kind)
     life.by_us(30)
     life.check()
     archived = set(life.client.timeline().archive.writes)
