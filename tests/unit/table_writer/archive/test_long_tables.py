@@ -27,7 +27,7 @@ def rise(values):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("index", "commits"), [("BUCKET", 500), ("RECORD_INDEX", 220)])
+@pytest.mark.parametrize(("index", "commits"), [("BUCKET", 320), ("RECORD_INDEX", 220)])
 def test_neither_the_work_of_a_commit_nor_the_files_become_more(tmp_path, index, commits):
     """By default options; a commit's work varies with archiving and compaction, which come every ten commits."""
     schema = pa.schema([("id", pa.string()), ("v", pa.int64())])
