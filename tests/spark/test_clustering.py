@@ -1,0 +1,39 @@
+"""Clustering by Spark's tasks."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_writer import HudiTable
+
+pytestmark = pytest.mark.spark
+SIZE = {"hoodie.clustering.plan.strategy.target.file.max.bytes": "25000"}
+
+
+def test_a_table_is_clustered_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    options = {"hoodie.parquet.small.file.limit": "0"}
+    table = HudiTable.create(
+        spark,
+        str(tmp_path / "t"),
+        "id string, p string, x bigint, y double",
+        record_key="id",
+        partition_by="p",
+        index="RECORD_INDEX",
+        options=options,
+    )
+    for number in range(2):
+        ids = [f"{number}-{n}" for n in range(4000)]
+        rows = pa.table(
+            {"id": ids, "p": ["a"] * 4000, "x": [n * 7 % 997 for n in range(4000)], "y": [n / 3 for n in range(4000)]}
+        )
+        table.upsert(rows)
+    before = table.scan(columns=["id", "x", "y", "_hoodie_commit_time"]).to_arrow().sort_by("id")
+    # less than the rows of a file take
+    report = table.cluster(["x", "y"], "hilbert", options={**SIZE, "hoodie.catalog.write.task.memory": str(1 << 20)})
+    assert (report.rows, report.files_before) == (8000, 2)
+    assert report.files_after > 2
+    assert table.scan(columns=["id", "x", "y", "_hoodie_commit_time"]).to_arrow().sort_by("id").equals(before)
+    assert table.verify_index().is_right
+    assert table.to_df().where("x < 10").count() == sum(value < 10 for value in before["x"].to_pylist())
