@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    clustering,
     file_indexes,
     growth,
     hive,
@@ -45,10 +46,11 @@ WHAT = [
     "surgery_grid",
     "indexes",
     "file_indexes",
+    "clustering",
     "growth",
     "lifetime",
 ]
-LONG = ["growth", "lifetime", "surgery_grid"]
+LONG = ["clustering", "growth", "lifetime", "surgery_grid"]
 """Run only when they are named."""
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
@@ -92,6 +94,8 @@ def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
             return "Reading by Spark", "\n".join(spark_reading.table(spark_reading.measure(folder, repeats)))
         case "spark_writing":
             return "Writing beside Spark", "\n".join(spark_writing.table(*spark_writing.measure(folder, repeats)))
+        case "clustering":
+            return "Clustering", "\n".join(clustering.table(clustering.run(folder, repeats)))
         case "growth":
             return "Growth", "\n".join(growth.table(*growth.run(folder, repeats)))
         case "lifetime":

@@ -1,0 +1,104 @@
+"""Clustering lineitem along a Z-order curve over three columns, beside Apache Hudi's `run_clustering`.
+
+Both sides cluster copies of one table, which was written in several inserts. Our figures are of a fresh session of this
+process; Apache's are of one that is warm from opening the table.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks import lineitem
+from benchmarks.rival import RIVAL, apache_session
+from hudi_catalog import create_table, open_table
+
+COLUMNS = ["l_shipdate", "l_partkey", "l_suppkey"]
+INSERTS = 8
+TARGET = 16 << 20
+SIZE = {"hoodie.clustering.plan.strategy.target.file.max.bytes": str(TARGET)}
+
+
+@dataclass
+class Side:
+    """One side's runs.
+
+    Attributes:
+        name: whose.
+        seconds: of each run.
+        files: of the last one.
+        kept: share of the files that a range of 1 % keeps, by column.
+    """
+
+    name: str
+    seconds: list[float] = field(default_factory=list)
+    files: int = 0
+    kept: dict[str, float] = field(default_factory=dict)
+
+    def look(self, path: Path) -> None:
+        table = open_table(path)
+        self.files = table.files().num_rows
+        self.kept = {one.column: one.kept for one in table.layout(COLUMNS)}
+
+
+def prepared(folder: Path, scale: str = lineitem.SCALE) -> Path:
+    """The table before clustering, found by a record index."""
+    path = folder / "lineitem_table"
+    if path.exists():
+        return path
+    rows = pq.read_table(lineitem.source(folder, scale))
+    fields = [f.with_type(pa.string()) if f.type == pa.string_view() else f for f in rows.schema]
+    rows = rows.cast(pa.schema(fields))
+    table = create_table(
+        path,
+        rows.schema,
+        record_key=lineitem.KEY,
+        index="RECORD_INDEX",
+        name="lineitem",
+        options={"hoodie.parquet.small.file.limit": "0"},
+    )
+    step = -(-rows.num_rows // INSERTS)
+    for start in range(0, rows.num_rows, step):
+        table.bulk_insert(rows.slice(start, step))
+    return path
+
+
+def run(folder: Path, repeats: int, scale: str = lineitem.SCALE) -> list[Side]:
+    """Cluster copies of the table, in turns."""
+    base = prepared(folder, scale)
+    before, ours, apache = Side("before"), Side("hudi-catalog"), Side(f"Apache Hudi {RIVAL}")
+    before.look(base)
+    with apache_session(folder) as session:
+        settings = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false", **SIZE}
+        for key, value in settings.items():
+            session.sql(f"SET {key}={value}")
+        for number in range(repeats):
+            copy = shutil.copytree(base, folder / f"ours{number}")
+            started = time.perf_counter()
+            open_table(copy).cluster(COLUMNS, "z-order", options=SIZE)
+            ours.seconds.append(time.perf_counter() - started)
+            ours.look(copy)
+            copy = shutil.copytree(base, folder / f"apache{number}")
+            order = f"order => '{','.join(COLUMNS)}', order_strategy => 'z-order'"
+            started = time.perf_counter()
+            session.sql(f"CALL run_clustering(path => '{copy}', {order})")
+            apache.seconds.append(time.perf_counter() - started)
+            apache.look(copy)
+    return [before, ours, apache]
+
+
+def table(sides: list[Side]) -> Iterator[str]:
+    """A Markdown table."""
+    yield f"| side | median (s) | files | {' | '.join(f'{name}: files kept by 1 %' for name in COLUMNS)} |"
+    yield f"|---|---|---|{'---|' * len(COLUMNS)}"
+    for side in sides:
+        seconds = f"{statistics.median(side.seconds):.2f}" if side.seconds else "-"
+        kept = " | ".join(f"{100 * side.kept[name]:.1f} %" if name in side.kept else "-" for name in COLUMNS)
+        yield f"| {side.name} | {seconds} | {side.files} | {kept} |"
