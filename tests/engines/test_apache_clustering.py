@@ -1,0 +1,94 @@
+"""Clustering in turns with Apache Hudi: each reads and writes on after the other, and runs the other's plans."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hudi_catalog.table import Table, create_table, open_table
+from table_writer.commit.clustering import pending_clusterings
+from tests.engines.apache_tables import record_index
+from tests.support.apache_hudi_client import ALL_VERSIONS, ApacheHudi
+
+pytestmark = [pytest.mark.engine, pytest.mark.spark]
+SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64()), ("w", pa.float64())])
+JOB = {
+    "hoodie.table.name": "it",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "p",
+    "hoodie.datasource.write.precombine.field": "v",
+    "hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+    "hoodie.datasource.write.operation": "upsert",
+    "hoodie.parquet.small.file.limit": "0",
+    **record_index(2),
+}
+OURS = {**record_index(2), "hoodie.parquet.small.file.limit": "0"}
+SETTINGS = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
+
+
+def batch(number: int, count: int = 40) -> pa.Table:
+    ids = [f"k{number}_{n}" for n in range(count)]
+    columns = [ids, ["ab"[n % 2] for n in range(count)], [n * 7 % 41 for n in range(count)]]
+    return pa.table([*columns, [n * 11 % 37 / 3 for n in range(count)]], schema=SCHEMA)
+
+
+def tuples(table: pa.Table) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row[name] for name in SCHEMA.names) for row in table.to_pylist())
+
+
+def check(path: Path, apache: ApacheHudi, wanted: dict[str, tuple[Any, ...]]) -> Table:
+    table = open_table(path, options=OURS)
+    rows = sorted(wanted.values())
+    assert tuples(table.scan(columns=SCHEMA.names).to_arrow()) == rows
+    assert tuples(apache.read(path)) == rows
+    [filtered] = apache.read_each(path, ["v = 7"])
+    assert tuples(filtered) == [row for row in rows if row[2] == 7]
+    if "record_index" in table.config.metadata_partitions:
+        assert table.verify_index().is_right
+    return table
+
+
+def test_apache_and_we_cluster_in_turns(release: Any, tmp_path: Path) -> None:
+    path = tmp_path / "it"
+    table = create_table(
+        path, SCHEMA, record_key="id", partition_by="p", ordering="v", name="it", index="RECORD_INDEX", options=OURS
+    )
+    wanted: dict[str, tuple[Any, ...]] = {}
+
+    def put(rows: pa.Table) -> pa.Table:
+        wanted.update({row["id"]: tuple(row.values()) for row in rows.to_pylist()})
+        return rows
+
+    for number in range(3):
+        table.insert(put(batch(number)))
+    assert table.cluster(["v", "w"], "hilbert").rows == 120
+    for version in ALL_VERSIONS:
+        check(path, release(version), wanted)
+    for version in ("0.15.0", "1.2.0"):
+        apache = release(version)
+        for key, value in SETTINGS.items():
+            apache.sql(f"SET {key}={value}")
+        # its index look-up finds rows where we have put them
+        changed = batch(1, 3).set_column(2, "v", pa.array([90, 91, 92]))
+        apache.write(path, put(changed), JOB)
+        table = check(path, apache, wanted)
+        # it runs our plan
+        planned = table.cluster(["w"], plan_only=True)
+        assert planned.instant is not None
+        apache.sql(f"CALL run_clustering(path => '{path}', op => 'execute')")
+        table = check(path, apache, wanted)
+        assert not pending_clusterings(table.client.timeline())
+        if version == "0.15.0":  # the procedure of 1.2.0 plans nothing at this point
+            # we run its plan
+            apache.sql(
+                f"CALL run_clustering(path => '{path}', op => 'schedule', order => 'v,w', order_strategy => 'z-order')"
+            )
+            assert len(pending_clusterings(table.client.timeline())) == 1
+            [report] = open_table(path, options={**OURS, "hoodie.layout.optimize.strategy": "z-order"}).run_clustering()
+            assert (report.columns, report.layout) == (("v", "w"), "z-order")
+            table = check(path, apache, wanted)
+        if "record_index" not in table.config.metadata_partitions:
+            table.bootstrap_index()  # 0.15's procedures leave it out of use
+        table.upsert(put(batch(int(version[0]) + 5, 4)))
+        check(path, apache, wanted)
