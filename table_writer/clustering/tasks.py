@@ -16,8 +16,7 @@ from table_format.meta_columns import META_FIELDS, RECORD_KEY
 from table_format.slices.file_names import new_bucket_file_id, new_file_id
 from table_writer.clustering.order import Cuts, RowOrder
 from table_writer.execution.executor import SplitRows
-from table_writer.execution.slot_rows import SlotRows, TableSource, in_one_piece
-from table_writer.execution.task_memory import again_from
+from table_writer.execution.slot_rows import SlotRows, TableSource, some_in_one_piece
 from table_writer.files.file_change import FileChange, WrittenFile
 from table_writer.files.ordered_merge import file_batches
 from table_writer.files.rewrite import current_schema, write_moved, write_moved_in_parts
@@ -196,12 +195,8 @@ def _ordered_parts(files: FilePlan, order: RowOrder, slot: SlotRows) -> Iterator
 
     sources: list[TableSource] = slot.divided(numbers, cuts.parts)
     for source in sources:
-        tables = source.tables()
-        first = next(tables, None)
-        if first is not None:
-            again = [first]
-            del first
-            rows = in_one_piece(again_from(again, tables), _WHERE, _ADVICE)
+        rows = some_in_one_piece(source.tables(), _WHERE, _ADVICE)
+        if rows is not None:
             ordered = _ordered(files, order, rows)
             del rows  # before the rows are encoded
             yield ordered

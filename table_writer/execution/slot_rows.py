@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.errors import SchemaError
+from table_writer.execution.task_memory import again_from
 
 Positions = npt.NDArray[np.integer[Any]]
 
@@ -106,6 +107,16 @@ class SlotRows:
         """
         assert self.memory is not None, "rows that fit are not divided"  # noqa: S101
         return self.memory.divider(((table, part_of(table)) for table in self.pieces()), parts)
+
+
+def some_in_one_piece(tables: Iterator[pa.Table], where: str, advice: str) -> pa.Table | None:
+    """As `in_one_piece`; None where there is no table."""
+    first = next(tables, None)
+    if first is None:
+        return None
+    again = [first]
+    del first
+    return in_one_piece(again_from(again, tables), where, advice)
 
 
 def in_one_piece(tables: Iterable[pa.Table], where: str, advice: str) -> pa.Table:

@@ -19,8 +19,7 @@ from table_format.keys.key_order import sorted_order
 from table_format.meta_columns import META_FIELDS, RECORD_KEY
 from table_format.schema.evolution import conform
 from table_format.table.schema_history import SchemaHistory
-from table_writer.execution.slot_rows import MemoryShare, in_one_piece
-from table_writer.execution.task_memory import again_from
+from table_writer.execution.slot_rows import MemoryShare, some_in_one_piece
 from table_writer.files.file_change import FileChange, WrittenFile
 from table_writer.files.rewrite import ChangedKeys, current_schema, store_parts, written_in_parts
 from table_writer.plan.plan import CurrentFile, FilePlan
@@ -174,12 +173,8 @@ def _sorted_batches(plan: FilePlan, file: CurrentFile, share: MemoryShare) -> It
     bounds = sample.take(from_numpy(np.unique(places))).unique()
     numbered = ((table, positions_after(bounds, one_chunk(table[RECORD_KEY]))) for table in batches)
     for source in share.divider(numbered, len(bounds) + 1):
-        tables = source.tables()
-        first = next(tables, None)
-        if first is not None:
-            again = [first]
-            del first
-            rows = in_one_piece(again_from(again, tables), _WHERE, "")
+        rows = some_in_one_piece(source.tables(), _WHERE, "")
+        if rows is not None:
             ordered = rows.take(from_numpy(sorted_order(one_chunk(rows[RECORD_KEY]))))
             del rows
             yield ordered

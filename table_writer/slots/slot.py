@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
 from table_format.slices.file_names import new_bucket_file_id, new_file_id
-from table_writer.execution.slot_rows import MemoryShare, SlotRows, TableSource, in_one_piece
+from table_writer.execution.slot_rows import MemoryShare, SlotRows, TableSource, some_in_one_piece
 from table_writer.execution.task_memory import again_from
 from table_writer.files.file_change import FileChange, WrittenFile
 from table_writer.files.ordered_merge import merge_in_order, rows_size
@@ -225,12 +225,8 @@ def groups_in_ranges(slot: SlotRows) -> Iterator[GroupParts]:
 
 def _range_groups(ranges: Iterable[TableSource]) -> Iterator[GroupRows]:
     for source in ranges:
-        tables = source.tables()
-        first = next(tables, None)
-        if first is not None:
-            again = [first]
-            del first
-            rows = in_one_piece(again_from(again, tables), _WHERE, _ADVICE)
+        rows = some_in_one_piece(source.tables(), _WHERE, _ADVICE)
+        if rows is not None:
             groups = sorted(groups_of_rows(rows), key=lambda group: (group.partition, group.number), reverse=True)
             del rows
             while groups:
