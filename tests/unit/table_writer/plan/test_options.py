@@ -3,7 +3,7 @@ import re
 import pytest
 
 from table_format.errors import OptionError
-from table_writer.plan import executor_options
+from table_writer.plan import clustering_options, executor_options
 from table_writer.plan import option_registry as registry
 from table_writer.plan.option import Kind, Option
 from table_writer.plan.option_registry import REGISTRY
@@ -66,5 +66,6 @@ def test_the_registry_is_sound() -> None:
         assert bool(option.choices) == (option.kind is Kind.CHOICE)
         if option.default is not None:
             assert WriteOptions.of({option.key: option.default}).text(option) == option.default
-    named = {value for value in (vars(registry) | vars(executor_options)).values() if isinstance(value, Option)}
+    modules = (registry, executor_options, clustering_options)
+    named = {value for module in modules for value in vars(module).values() if isinstance(value, Option)}
     assert named == set(REGISTRY)
