@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -59,6 +59,7 @@ _UNDERSTOOD: Final = frozenset(
         "Hour",
         "Minute",
         "Second",
+        "ParseToDate",
         "TruncDate",
         "TruncTimestamp",
         "DateAdd",
@@ -103,7 +104,33 @@ def from_spark_column(column: Column, table: DataFrame | StructType) -> HudiExpr
     if plan.getClass().getSimpleName() != "Filter":
         return Unknown("Spark does not plan this Column as one filter")
     zone = session.conf.get("spark.sql.session.timeZone") or "UTC"
-    return _without_ambiguous_times(parse_sql(plan.condition().sql(), "spark"), zone)
+    return all_of(*(_of_text(part, zone) for part in _parts(plan.condition())))
+
+
+def _of_text(condition: Any, zone: str) -> HudiExpression:
+    """A Catalyst condition by its SQL text, where that means what it says."""
+    strange = _strange_class(json.loads(condition.toJSON()))
+    if strange is not None:
+        return Unknown(f"{strange} in {_shown(condition)}")
+    return _without_ambiguous_times(parse_sql(str(condition.sql()), "spark"), zone)
+
+
+def _parts(condition: Any) -> list[Any]:
+    """The parts of a Catalyst condition that are joined by AND."""
+    parts, pending = [], [condition]
+    while pending:
+        part = pending.pop()
+        if part.getClass().getName() == f"{_CATALYST}And":
+            pending += [part.right(), part.left()]
+        else:
+            parts.append(part)
+    return parts
+
+
+def _strange_class(nodes: Sequence[Mapping[str, Any]]) -> str | None:
+    """The first class of an expression, of its JSON, whose text may mean something else; None if there is none."""
+    kinds = (str(node["class"]) for node in nodes)
+    return next((kind.rpartition(".")[2] for kind in kinds if kind.removeprefix(_CATALYST) not in _UNDERSTOOD), None)
 
 
 def from_condition(condition: Column | str, table: DataFrame, schema: pa.Schema) -> HudiExpression:
@@ -122,14 +149,7 @@ def from_condition(condition: Column | str, table: DataFrame, schema: pa.Schema)
     if plan.getClass().getSimpleName() != "Filter":
         return Unknown("Spark does not plan this condition as one filter")
     zone = table.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
-    parts, pending = [], [plan.condition()]
-    while pending:
-        part = pending.pop()
-        if part.getClass().getName() == f"{_CATALYST}And":
-            pending += [part.right(), part.left()]
-        else:
-            parts.append(from_catalyst(part, schema, zone))
-    return all_of(*parts)
+    return all_of(*(from_catalyst(part, schema, zone) for part in _parts(plan.condition())))
 
 
 def from_catalyst(
@@ -157,16 +177,17 @@ def _from_catalyst(  # noqa: PLR0911  # one line a reason
     expression: Any, schema: pa.Schema, time_zone: str, changed: Collection[str]
 ) -> HudiExpression:
     names: dict[str, str] = {}
-    for node in json.loads(expression.toJSON()):
-        kind = str(node["class"])
-        if kind.removeprefix(_CATALYST) not in _UNDERSTOOD:
-            return Unknown(f"{kind.rpartition('.')[2]} in {_shown(expression)}")
+    nodes = json.loads(expression.toJSON())
+    strange = _strange_class(nodes)
+    if strange is not None:
+        return Unknown(f"{strange} in {_shown(expression)}")
+    for node in nodes:
         if node.get("timeZoneId") not in (None, time_zone):
             # a view of SQL keeps the zone in which it was made
             return Unknown(f"a clock of {node['timeZoneId']} in a session of {time_zone}: {_shown(expression)}")
         if "collat" in json.dumps(node.get("dataType", "")).lower():
             return Unknown(f"collated text in {_shown(expression)}")
-        if kind.endswith(".AttributeReference"):
+        if str(node["class"]).endswith(".AttributeReference"):
             name = str(node["name"])
             if "." in name or name not in schema.names:
                 return Unknown(f"{name!r} is no column of the table")

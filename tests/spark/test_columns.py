@@ -107,3 +107,17 @@ def test_what_is_not_understood_keeps_the_files(rows: DataFrame, table: Table) -
         assert reasons_of(expression), column
         planned = {split.file_name for split in table.scan(expression).plan().splits}
         assert {files[key] for key in selected(rows, column)} <= planned, column
+
+
+def test_a_function_of_the_user_is_not_one_of_its_name(rows: DataFrame, table: Table) -> None:
+    year = F.udf(_of_1999, "int", useArrow=False)
+    expression = from_spark_column((year("day") == 1999) & (F.col("n") < 100), rows)
+    assert reasons_of(expression)
+    assert len(table.scan(expression).plan().splits) == len(table.scan().plan().splits)
+
+
+def _of_1999(_: object) -> int:
+    return 1999
+
+
+_of_1999.__name__ = "year"
