@@ -43,6 +43,12 @@ hudi_catalog/hive/hudi-hive-handler.jar: hive_handler/pom.xml $(shell find hive_
 	mvn --quiet --batch-mode --file hive_handler/pom.xml package
 	@cp hive_handler/target/hudi-hive-handler.jar $@.part && mv $@.part $@
 
+# Trino's class files are of Java 24: the compiler is that of a JDK of this version or later, else Eclipse's on the
+# runtime that Trino itself needs. Where neither can be had, the rest of the project works.
+.PHONY: trino-jar
+trino-jar: $(BIN)/.installed ## build Trino's connector, and with a JDK 24 or later run its tests (needs Maven)
+	@$(BIN)/python -m tools.engines.trino_jar
+
 .PHONY: trino
 trino: $(BIN)/.installed ## run Trino 476 over a small warehouse, with the service and the gateway beside it
 	@$(BIN)/python -m tools.engines
@@ -77,7 +83,7 @@ test-spark: engines ## tests on PySpark and on the real engines
 	$(BIN)/python -m pytest -q -n 2 --dist loadscope --no-loadscope-reorder -m 'spark or engine' tests $(PYTEST_ARGS)
 
 .PHONY: test-nightly
-test-nightly: $(BIN)/.installed ## property tests with 20,000 examples each where plans rest on them, 100,000 filters against PySpark, 1,000 rounds of writers at once (hours)
+test-nightly: $(BIN)/.installed ## property tests with 20,000 examples each where plans rest on them, 100,000 filters against PySpark, 1,000 rounds of writers at once, a stream killed 50 times (hours)
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -q -n 2 --dist loadscope tests/property $(PYTEST_ARGS)
 
 .PHONY: bench
@@ -91,4 +97,4 @@ format: $(BIN)/.installed ## format the code
 
 .PHONY: clean
 clean: ## delete the environments and everything made by tests
-	rm -rf $(VENV) $(APACHE_VENV) hive_handler/target hudi_catalog/hive/*.jar .work .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) $(APACHE_VENV) hive_handler/target hudi_catalog/hive/*.jar hudi_catalog/trino/connector/*.jar trino_connector/target .work .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info

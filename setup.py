@@ -1,4 +1,4 @@
-"""Wheels hold the jar of Hive's storage handler, which Maven builds; all else is in pyproject.toml."""
+"""Wheels hold the jars of Hive's handler and Trino's connector, which Maven builds; all else is in pyproject.toml."""
 
 import os
 import shutil
@@ -11,59 +11,96 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 from setuptools.errors import SetupError
 
-SOURCES = Path(__file__).parent / "hive_handler"
-JAR = Path(__file__).parent / "hudi_catalog/hive/hudi-hive-handler.jar"
-WITHOUT = "HUDI_CATALOG_WITHOUT_HIVE"
+ROOT = Path(__file__).parent
+HIVE = "HUDI_CATALOG_WITHOUT_HIVE"
+TRINO = "HUDI_CATALOG_WITHOUT_TRINO"
+SHARED = ROOT / "hive_handler/src/main/java/hudicatalog/wire"
 
 
-def build_jar() -> None:
-    """Build the jar if it is missing, or older than its sources.
+def build_jars() -> None:
+    """Build the jars that are missing, or older than their sources.
 
     Raises:
-        SetupError: it is missing and cannot be built.
+        SetupError: that of Hive's handler is missing and cannot be built.
     """
-    if JAR.exists() and JAR.stat().st_mtime >= _newest_source():
+    if not os.environ.get(HIVE):
+        build_hive()
+    if not os.environ.get(TRINO):
+        build_trino()
+
+
+def build_hive() -> None:
+    """The jar of Hive's storage handler, which any JDK builds."""
+    sources, jar = ROOT / "hive_handler", ROOT / "hudi_catalog/hive/hudi-hive-handler.jar"
+    if is_current(sources, jar):
         return
     maven = shutil.which("mvn")
-    if maven is None and JAR.exists():
-        warnings.warn(f"{JAR.name} is older than hive_handler/, and there is no mvn to build it anew", stacklevel=2)
+    if maven is None and jar.exists():
+        warnings.warn(f"{jar.name} is older than hive_handler/, and there is no mvn to build it anew", stacklevel=2)
     elif maven is None:
         raise SetupError(
-            f"{JAR.name} is missing: install Maven and a JDK, which build it from hive_handler/, "
-            f"or set {WITHOUT}=1 for a wheel that cannot serve Hive"
+            f"{jar.name} is missing: install Maven and a JDK, which build it from hive_handler/, "
+            f"or set {HIVE}=1 for a wheel that cannot serve Hive"
         )
     else:
-        command = [maven, "--quiet", "--batch-mode", "-DskipTests", "package"]
-        subprocess.run(command, cwd=SOURCES, check=True)  # noqa: S603  # Maven, as it is found
-        # One step, so that nobody sees half a jar.
-        partial = JAR.with_suffix(".part")
-        shutil.copyfile(SOURCES / "target" / JAR.name, partial)
-        partial.replace(JAR)
+        subprocess.run([maven, *QUIET], cwd=sources, check=True)  # noqa: S603  # Maven, as it is found
+        put(sources, jar)
 
 
-def _newest_source() -> float:
-    files = [SOURCES / "pom.xml", *SOURCES.glob("src/main/**/*.java")]
-    return max((path.stat().st_mtime for path in files if path.exists()), default=0.0)
+def build_trino() -> None:
+    """The jar of Trino's connector, whose JDK few machines have: a wheel without it serves all but the connector."""
+    sources, jar = ROOT / "trino_connector", ROOT / "hudi_catalog/trino/connector/hudi-trino-connector.jar"
+    if is_current(sources, jar, SHARED):
+        return
+    maven = shutil.which("mvn")
+    home = os.environ.get("HUDI_CATALOG_JDK25") or os.environ.get("JAVA_HOME")
+    environment = os.environ | ({"JAVA_HOME": home} if home else {})
+    done = maven and subprocess.run([maven, *QUIET], cwd=sources, check=False, env=environment)  # noqa: S603  # likewise
+    if done and not done.returncode:
+        put(sources, jar)
+        return
+    state = "is older than its sources" if jar.exists() else "is not in this wheel, which so cannot lay out the plugin"
+    warnings.warn(
+        f"{jar.name} {state}: Maven and a JDK of version 24 or later (HUDI_CATALOG_JDK25, JAVA_HOME) build it from "
+        f"trino_connector/; {TRINO}=1 does without",
+        stacklevel=2,
+    )
 
 
-class BuildWithJar(build_py):
-    """Builds the jar before package data is collected; editable installs have `make hive-jar`."""
+QUIET = ("--quiet", "--batch-mode", "-DskipTests", "package")
+
+
+def is_current(sources: Path, jar: Path, *more: Path) -> bool:
+    """Whether a jar is there, and no older than its sources."""
+    files = [sources / "pom.xml", *sources.glob("src/main/**/*.*"), *(path for one in more for path in one.glob("*"))]
+    newest = max((path.stat().st_mtime for path in files if path.exists()), default=0.0)
+    return jar.exists() and jar.stat().st_mtime >= newest
+
+
+def put(sources: Path, jar: Path) -> None:
+    """Take a jar from where Maven makes it; in one step, so that nobody sees half of it."""
+    partial = jar.with_suffix(".part")
+    shutil.copyfile(sources / "target" / jar.name, partial)
+    partial.replace(jar)
+
+
+class BuildWithJars(build_py):
+    """Builds the jars before package data is collected; editable installs have `make hive-jar trino-jar`."""
 
     def run(self) -> None:
         """Build."""
-        if not self.editable_mode and not os.environ.get(WITHOUT):
-            build_jar()
+        if not self.editable_mode:
+            build_jars()
         super().run()
 
 
-class SourcesWithJar(sdist):
-    """Source distributions hold the jar too: who installs them needs no Maven."""
+class SourcesWithJars(sdist):
+    """Source distributions hold the jars too: who installs them needs no Maven."""
 
     def run(self) -> None:
         """Build."""
-        if not os.environ.get(WITHOUT):
-            build_jar()
+        build_jars()
         super().run()
 
 
-setup(cmdclass={"build_py": BuildWithJar, "sdist": SourcesWithJar})
+setup(cmdclass={"build_py": BuildWithJars, "sdist": SourcesWithJars})

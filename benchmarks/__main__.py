@@ -15,6 +15,7 @@ from benchmarks import (
     indexes,
     lifetime,
     local_writing,
+    merging,
     million,
     peers,
     planning,
@@ -25,6 +26,7 @@ from benchmarks import (
     surgery_grid,
     sync,
     trino,
+    trino_star,
     writing,
 )
 from benchmarks.writing import Job
@@ -35,10 +37,12 @@ WHAT = [
     "spark_writing",
     "spark_reading",
     "local_writing",
+    "merging",
     "planning",
     "million",
     "peers",
     "trino",
+    "trino_star",
     "hive",
     "sync",
     "record_index",
@@ -90,8 +94,10 @@ def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
     match what:
         case "local_writing":
             return "Writing without Spark", "\n".join(local_writing.table(*local_writing.measure(folder, repeats)))
+        case "merging":
+            return "Merges", "\n".join(merging.table(merging.measure(folder, repeats)))
         case "spark_reading":
-            return "Reading by Spark", "\n".join(spark_reading.table(spark_reading.measure(folder, repeats)))
+            return "Reading by Spark", "\n".join(spark_reading.table(*spark_reading.measure(folder, repeats)))
         case "spark_writing":
             return "Writing beside Spark", "\n".join(spark_writing.table(*spark_writing.measure(folder, repeats)))
         case "clustering":
@@ -109,6 +115,8 @@ def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
             return f"Planning beside others, {peers.FILES:,} files", "\n".join(peers.table(answers))
         case "trino":
             return f"Trino, {trino.shipments.FILES} files", "\n".join(trino.table(trino.run(folder, repeats)))
+        case "trino_star":
+            return "Trino, joins with a dimension", "\n".join(trino_star.table(trino_star.run(folder, repeats)))
         case "hive":
             return f"Hive, {hive.shipments.FILES} files", "\n".join(hive.table(hive.run(folder, repeats)))
         case "sync":

@@ -22,6 +22,21 @@ from hudi_catalog import create_table, open_table
 
 COLUMNS = ["l_shipdate", "l_partkey", "l_suppkey"]
 INSERTS = 8
+#: What the questions of TPC-H that filter lineitem by itself ask of it; the others join it whole.
+QUESTIONS = {
+    "Q1": "l_shipdate <= DATE '1998-09-02'",
+    "Q3": "l_shipdate > DATE '1995-03-15'",
+    "Q6": "l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01' "
+    "AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24",
+    "Q7": "l_shipdate BETWEEN DATE '1995-01-01' AND DATE '1996-12-31'",
+    "Q10": "l_returnflag = 'R'",
+    "Q12": "l_shipmode IN ('MAIL', 'SHIP') AND l_receiptdate >= DATE '1994-01-01' "
+    "AND l_receiptdate < DATE '1995-01-01'",
+    "Q14": "l_shipdate >= DATE '1995-09-01' AND l_shipdate < DATE '1995-10-01'",
+    "Q15": "l_shipdate >= DATE '1996-01-01' AND l_shipdate < DATE '1996-04-01'",
+    "Q19": "l_shipmode IN ('AIR', 'AIR REG') AND l_shipinstruct = 'DELIVER IN PERSON' AND l_quantity BETWEEN 1 AND 30",
+    "Q20": "l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01'",
+}
 TARGET = 16 << 20
 SIZE = {"hoodie.clustering.plan.strategy.target.file.max.bytes": str(TARGET)}
 
@@ -35,17 +50,21 @@ class Side:
         seconds: of each run.
         files: of the last one.
         kept: share of the files that a range of 1 % keeps, by column.
+        read: megabytes of the files that each of TPC-H's questions keeps.
     """
 
     name: str
     seconds: list[float] = field(default_factory=list)
     files: int = 0
     kept: dict[str, float] = field(default_factory=dict)
+    read: dict[str, float] = field(default_factory=dict)
 
     def look(self, path: Path) -> None:
         table = open_table(path)
         self.files = table.files().num_rows
         self.kept = {one.column: one.kept for one in table.layout(COLUMNS)}
+        for name, question in QUESTIONS.items():
+            self.read[name] = sum(split.length for split in table.scan(question).plan().splits) / 1e6
 
 
 def prepared(folder: Path, scale: str = lineitem.SCALE) -> Path:
@@ -102,3 +121,8 @@ def table(sides: list[Side]) -> Iterator[str]:
         seconds = f"{statistics.median(side.seconds):.2f}" if side.seconds else "-"
         kept = " | ".join(f"{100 * side.kept[name]:.1f} %" if name in side.kept else "-" for name in COLUMNS)
         yield f"| {side.name} | {seconds} | {side.files} | {kept} |"
+    yield ""
+    yield f"| MB of lineitem that TPC-H keeps | {' | '.join(QUESTIONS)} |"
+    yield f"|---|{'---|' * len(QUESTIONS)}"
+    for side in sides:
+        yield f"| {side.name} | {' | '.join(f'{side.read[name]:.1f}' for name in QUESTIONS)} |"

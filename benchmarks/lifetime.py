@@ -1,7 +1,7 @@
 """Many small commits to one table: how a commit's time, requests and bytes, and the files below `.hoodie`, change.
 
 The table keeps its size: each commit upserts some of the same keys. Time is counted in seconds of the processor, which
-a busy machine disturbs less.
+a busy machine disturbs less; on Spark by the clock, since the JVM has a part in it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from benchmarks.growth import counted
-from hudi_catalog import create_table, open_table
+from benchmarks.writing import spark_session
+from hudi_catalog import HudiTable, create_table, open_table
 
-COMMITS = 10_000
+COMMITS, SPARK_COMMITS = 10_000, 1_000
 BATCH = 20
 KEYS = 400
 PARTITIONS = 2
@@ -37,7 +40,7 @@ class Life:
 
     Attributes:
         index: how records are found.
-        seconds: of the processor.
+        seconds: of the processor, on Spark of the clock.
         requests: to the storage.
         megabytes: read.
         files: below `.hoodie`, after each `STEP` commits.
@@ -48,6 +51,7 @@ class Life:
     requests: list[float] = field(default_factory=list)
     megabytes: list[float] = field(default_factory=list)
     files: list[float] = field(default_factory=list)
+    executor: str = "local"
 
 
 def batch(number: int) -> pa.Table:
@@ -57,18 +61,25 @@ def batch(number: int) -> pa.Table:
     return pa.table(columns, schema=SCHEMA)
 
 
-def live(path: Path, index: str, commits: int, note: Callable[[Life], None] = lambda _: None) -> Life:
-    """Make a table and its commits."""
+def live(
+    path: Path,
+    index: str,
+    commits: int,
+    note: Callable[[Life], None] = lambda _: None,
+    spark: SparkSession | None = None,
+) -> Life:
+    """Make a table and its commits, by Spark if there is a session."""
     buckets = BUCKETS if index == "BUCKET" else None
     create_table(path, SCHEMA, record_key="id", partition_by="p", buckets=buckets, index=index)
-    life = Life(index)
-    opened = open_table(path)
+    life = Life(index, executor="local" if spark is None else "Spark")
+    opened: Any = open_table(path) if spark is None else HudiTable.for_path(spark, str(path))
+    clock = time.process_time if spark is None else time.perf_counter
     for number in range(commits):
-        upserted = batch(number)
+        upserted: Any = batch(number) if spark is None else spark.createDataFrame(batch(number))
         with counted() as counts:
-            started = time.process_time()
+            started = clock()
             opened.upsert(upserted)
-            life.seconds.append(time.process_time() - started)
+            life.seconds.append(clock() - started)
         life.requests.append(counts["requests"])
         life.megabytes.append(counts["bytes"] / 1e6)
         if number % STEP == 0:
@@ -91,7 +102,9 @@ def run(folder: Path, commits: int = COMMITS) -> list[Life]:
         if len(life.seconds) % 500 == 0:
             print(next(rows([life])), flush=True)
 
-    return [live(folder / index.lower(), index, commits, note) for index in INDEXES]
+    lives = [live(folder / index.lower(), index, commits, note) for index in INDEXES]
+    with spark_session() as spark:
+        return [*lives, *(live(folder / f"spark-{index}", index, SPARK_COMMITS, note, spark) for index in INDEXES)]
 
 
 def rows(lives: Sequence[Life]) -> Iterator[str]:
@@ -101,11 +114,12 @@ def rows(lives: Sequence[Life]) -> Iterator[str]:
         columns = [life.seconds, life.requests, life.megabytes]
         cells = [f"{np.mean(column[start:]):.3g}, {growth(column, start):+.1%}" for column in columns]
         files = life.files[start // STEP :]
-        yield f"| {len(life.seconds):,} | {life.index} | {' | '.join(cells)} | {min(files):.0f}-{max(files):.0f} |"
+        cells = [f"{len(life.seconds):,}", life.executor, life.index, *cells, f"{min(files):.0f}-{max(files):.0f}"]
+        yield f"| {' | '.join(cells)} |"
 
 
 def table(lives: Sequence[Life]) -> Iterator[str]:
     """A Markdown table: means, and by how much a fitted line rises from the first commit to the last."""
-    yield "| commits | index | processor (s) | requests | MB read | files below `.hoodie` |"
-    yield "|---|---|---|---|---|---|"
+    yield "| commits | executor | index | seconds | requests | MB read | files below `.hoodie` |"
+    yield "|---|---|---|---|---|---|---|"
     yield from rows(lives)

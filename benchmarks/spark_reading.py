@@ -3,6 +3,9 @@
 `python -m benchmarks.spark_reading FOLDER ROWS` measures a smaller table than the 3 million rows in 480 files.
 """
 
+import contextlib
+import itertools
+import shutil
 import statistics
 import sys
 import time
@@ -13,19 +16,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks import spark_star
 from benchmarks.rival import RIVAL, apache_session
 from benchmarks.synthetic import Shape, build
 from benchmarks.writing import spark_session
 from catalog.table import Table as ReadTable
 from hudi_catalog import create_table, open_table
+from hudi_catalog.spark_table import HudiTable
 from tests.support.apache_hudi_client import ApacheHudi
 
 ROWS, PARTITIONS, BUCKETS = 3_000_000, 30, 16
 UNCOUNTED = 2
 MANY = Shape(files=100_000, columns=3, partitions=10_000)
 OURS, RIGHT_FILE, ALL_FILES = "planned", "the right file by name", "all files by name"
+WITHOUT_SPARK = "planned, without Spark"
 SKIPPING = {
     "hoodie.enable.data.skipping": "true",
     "hoodie.metadata.enable": "true",
@@ -83,11 +89,31 @@ def selective(spark: SparkSession, path: Path, count: int) -> Iterator[Side]:
     yield Side("every row", OURS, lambda: frame.selectExpr(*total).collect())
 
 
+def evolved(spark: SparkSession, folder: Path, count: int) -> Iterator[Side]:
+    """Every row of a table of which half the files are from before a column was widened; Spark 4 reads both by name."""
+    path = folder / f"evolved-{count}"
+    if not path.exists():
+        table = create_table(path, "user_id bigint, month int, n int, amount double", record_key="user_id",
+                             partition_by="month", buckets=2)  # fmt: skip
+        for first, kind in ((0, pa.int32()), (count // 2, pa.int64())):
+            numbers = np.arange(first, first + count // 2)
+            columns = {"user_id": numbers, "month": (numbers // (count // PARTITIONS)).astype(np.int32)}
+            halves = {"n": pa.array(numbers).cast(kind), "amount": numbers % 1000 * 0.5}
+            table.bulk_insert(pa.table({**columns, **halves}))
+    table = open_table(path)
+    frame = table.to_spark(spark)
+    listed = spark.read.schema(frame.schema).parquet(*(str(split.path) for split in table.scan().plan().splits))
+    total = "sum(n)", "sum(amount)", "count(user_id)"
+    question = f"every row of {count:,}, half of them from before an int was widened"
+    yield Side(question, ALL_FILES, lambda: listed.selectExpr(*total).collect())
+    yield Side(question, OURS, lambda: frame.selectExpr(*total).collect())
+
+
 def of_apache(apache: ApacheHudi, path: Path, count: int) -> Iterator[Side]:
     """The same questions to Apache's bundle, with data skipping."""
-    for key, value in SKIPPING.items():
-        apache.sql(f"SET {key}={value}")
-    options = ", ".join(f"'{key}'='{value}'" for key, value in SKIPPING.items())
+    for option, value in SKIPPING.items():
+        apache.sql(f"SET {option}={value}")
+    options = ", ".join(f"'{option}'='{value}'" for option, value in SKIPPING.items())
     apache.sql(f"CREATE TEMPORARY VIEW keyed USING hudi OPTIONS (path '{path}', {options})")
     key = count // 2
     name, one = f"Apache Hudi {RIVAL}", f"one key of {count:,} rows"
@@ -100,6 +126,17 @@ def of_apache(apache: ApacheHudi, path: Path, count: int) -> Iterator[Side]:
         yield Side(question, name, lambda text=text: apache.sql(text))  # type: ignore[misc]
 
 
+def deletes(spark: SparkSession, folder: Path, path: Path, count: int) -> Iterator[Side]:
+    """One key after the other, with and without Spark, from copies of the table."""
+    question, keys = f"delete of one key of {count:,} rows", itertools.count(count // 3)
+    for name in (OURS, WITHOUT_SPARK):
+        copy = folder / f"deletes-{'spark' if name == OURS else 'local'}"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(path, copy)
+        table = HudiTable.for_path(spark, copy) if name == OURS else open_table(copy)
+        yield Side(question, name, lambda table=table: table.delete(f"user_id = {next(keys)}"))  # type: ignore[misc]
+
+
 def planning(spark: SparkSession, folder: Path) -> Iterator[Side]:
     """What Spark's planner waits for where nearly all of 100,000 files in 10,000 partitions are kept."""
     path = folder / "wide-partitions"
@@ -107,27 +144,33 @@ def planning(spark: SparkSession, folder: Path) -> Iterator[Side]:
         build(path, MANY)
     from spark_writer.read.dataframe import scan_frame
 
-    frame = scan_frame(spark, ReadTable.open(str(path)).scan())
+    def opened() -> DataFrame:
+        return scan_frame(spark, ReadTable.open(str(path)).scan())
 
-    def plan() -> None:
+    def plan(frame: DataFrame) -> None:
         query: Any = frame.where("day >= 1 AND c00 >= 0")
         query._jdf.queryExecution().sparkPlan().collectLeaves().apply(0).selectedPartitions()  # noqa: SLF001
 
-    yield Side(f"planning of {MANY.files:,} kept files in {MANY.partitions:,} partitions", OURS, plan)
+    held = opened()
+    question = f"planning of {MANY.files:,} kept files in {MANY.partitions:,} partitions"
+    yield Side(question, OURS, lambda: plan(held))
+    yield Side(f"{question}, table opened anew", OURS, lambda: plan(opened()))
 
 
-def measure(folder: Path, repeats: int, count: int = ROWS, *, apache: bool = True) -> list[Side]:
-    """All sides in turn, after uncounted rounds."""
+def measure(
+    folder: Path, repeats: int, count: int = ROWS, *, apache: bool = True
+) -> tuple[list[Side], list[spark_star.Reading]]:
+    """All sides in turn, after uncounted rounds; and what queries on a star read."""
     path = make(folder, count)
-    with spark_session() as spark:
-        sides = [*selective(spark, path, count), *planning(spark, folder)]
-        run(sides, repeats)
-    if apache:
-        with apache_session(folder) as session:
-            theirs = [*of_apache(session, path, count)]
-            run(theirs, repeats)
-            sides += theirs
-    return sides
+    with contextlib.ExitStack() as stack:
+        spark = stack.enter_context(spark_session())
+        asked = [*selective(spark, path, count), *evolved(spark, folder, count)]
+        if apache:
+            asked += of_apache(stack.enter_context(apache_session(folder)), path, count)
+        changed = [*planning(spark, folder), *deletes(spark, folder, path, count)]
+        for sides in (asked, changed):
+            run(sorted(sides, key=lambda side: side.question), repeats)
+        return [*asked, *changed], spark_star.measure(spark, folder)
 
 
 def run(sides: list[Side], repeats: int) -> None:
@@ -139,8 +182,8 @@ def run(sides: list[Side], repeats: int) -> None:
                 side.seconds.append(time.perf_counter() - start)
 
 
-def table(sides: list[Side]) -> Iterator[str]:
-    """The lines of a Markdown table; the ratio is to the planned DataFrame's time."""
+def table(sides: list[Side], star: list[spark_star.Reading]) -> Iterator[str]:
+    """The lines of Markdown tables; the ratio is to the planned DataFrame's time."""
     yield "| question | side | runs (s) | median (s) | times ours |"
     yield "|---|---|---|---|---|"
     ours = {side.question: side.median for side in sides if side.name == OURS}
@@ -148,9 +191,11 @@ def table(sides: list[Side]) -> Iterator[str]:
         runs = ", ".join(f"{one:.3f}" for one in side.seconds)
         ratio = side.median / ours[side.question]
         yield f"| {side.question} | {side.name} | {runs} | {side.median:.3f} | {ratio:.2f} |"
+    yield ""
+    yield from spark_star.table(star)
 
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
     place.mkdir(parents=True, exist_ok=True)
-    print("\n".join(table(measure(place, 3, int(sys.argv[2]), apache=len(sys.argv) > 3))))
+    print("\n".join(table(*measure(place, 3, int(sys.argv[2]), apache=len(sys.argv) > 3))))

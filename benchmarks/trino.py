@@ -1,7 +1,8 @@
-"""Queries through the Thrift service and through the gateway beside Trino's own Hudi connector, one table of 512 files.
+"""Queries through our connector, the Thrift service and the gateway beside Trino's own Hudi connector, over 512 files.
 
-A side is a place where the same query is sent: Trino with its Hudi connector, Trino with the catalog of `hudi-catalog
-serve trino`, and `hudi-catalog gateway` before Trino. Sides take turns, query by query, on one warm server.
+A side is a place where the same query is sent: Trino with its Hudi connector, Trino with ours, Trino with the Thrift
+catalog of `hudi-catalog serve trino`, and `hudi-catalog gateway` before Trino. Sides take turns, query by query, on one
+warm server.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,11 @@ import trino
 from benchmarks import shipments
 from benchmarks.served import command, last_planning, same_rows
 from tools.engines.process import free_port
+from tools.engines.statements import run_statement
 from tools.engines.trino import VERSION, TrinoServer
 
-OWN, SERVICE, GATEWAY = "Trino's Hudi connector", "service", "gateway"
-SIDES = (OWN, SERVICE, GATEWAY)
+OWN, CONNECTOR, SERVICE, GATEWAY = "Trino's Hudi connector", "our connector", "service", "gateway"
+SIDES = (OWN, CONNECTOR, SERVICE, GATEWAY)
 QUESTIONS = {
     **shipments.SELECTIVE,
     "full scan and aggregate": f"SELECT l_returnflag, l_linestatus, {shipments.AGGREGATE} FROM {{}} "
@@ -79,19 +81,20 @@ class Figures:
 
 @contextlib.contextmanager
 def sides(folder: Path) -> Iterator[tuple[list[Side], dict[str, Path]]]:
-    """All three, on one Trino; and the query logs of the service and the gateway."""
+    """All of them, on one Trino; and the query logs of the services and the gateway."""
     path = shipments.build(folder)
     warehouse = folder / "warehouse"
     metastore = folder / "metastore"
-    logs = {SERVICE: folder / "service.jsonl", GATEWAY: folder / "gateway.jsonl"}
+    logs = {name: folder / f"{name.replace(' ', '-')}.jsonl" for name in (CONNECTOR, SERVICE, GATEWAY)}
     for log in logs.values():
         log.unlink(missing_ok=True)
-    service, gateway, status = free_port(), free_port(), free_port()
-    arguments = ("serve", "trino", str(warehouse), "--port", str(service), "--query-log", str(logs[SERVICE]))
+    service, connector, gateway = free_port(), free_port(), free_port()
     server = TrinoServer(folder / "server", service=f"127.0.0.1:{service}", metastore=metastore)
     with contextlib.ExitStack() as stack:
         stack.callback(server.stop)
-        served = stack.enter_context(command(*arguments, ready=status, log=folder / "service.log"))
+        served = stack.enter_context(serving(warehouse, service, logs[SERVICE]))
+        planning = stack.enter_context(serving(warehouse, connector, logs[CONNECTOR]))
+        make_catalog(server.uri, "lake", connector)
         program = Path(sys.executable).with_name("hudi-catalog")
         registering = ["sync", str(path), "--metastore", metastore.as_uri(), "--schema", "tpch", "--also-hudi"]
         subprocess.run([program, *registering], check=True, stdout=subprocess.DEVNULL)
@@ -101,6 +104,7 @@ def sides(folder: Path) -> Iterator[tuple[list[Side], dict[str, Path]]]:
         yield (
             [
                 Side(OWN, server.port, "hudi.tpch.lineitem_hudi"),
+                Side(CONNECTOR, server.port, "lake.tpch.lineitem", planning),
                 Side(SERVICE, server.port, "hudi_catalog.tpch.lineitem", served),
                 Side(GATEWAY, gateway, "hive.tpch.lineitem", proxy),
             ],
@@ -108,18 +112,37 @@ def sides(folder: Path) -> Iterator[tuple[list[Side], dict[str, Path]]]:
         )
 
 
-def run(folder: Path, repeats: int, load_seconds: int = LOAD_SECONDS) -> Figures:
-    """Measure all of it.
+def serving(warehouse: Path, port: int, log: Path) -> contextlib.AbstractContextManager[psutil.Process]:
+    """A service for Trino's connectors."""
+    arguments = ("serve", "trino", str(warehouse), "--port", str(port), "--query-log", str(log))
+    return command(*arguments, ready=free_port(), log=log.with_suffix(".log"))
+
+
+def make_catalog(uri: str, name: str, port: int) -> None:
+    """A catalog of our connector, in place of one that an earlier run left in the server's folder."""
+    run_statement(uri, f"DROP CATALOG IF EXISTS {name}")
+    run_statement(uri, f"CREATE CATALOG {name} USING hudi_catalog WITH (\"hudi-catalog.service\" = '127.0.0.1:{port}')")
+
+
+def run(
+    folder: Path,
+    repeats: int,
+    load_seconds: int = LOAD_SECONDS,
+    names: Sequence[str] = SIDES,
+    questions: Mapping[str, str] = QUESTIONS,
+) -> Figures:
+    """Measure all of it, or some sides and questions; without seconds of load, none.
 
     Raises:
         RuntimeError: two sides gave different rows.
     """
     figures = Figures()
-    with sides(folder) as (every, logs):
+    with sides(folder) as (prepared, logs):
+        every = [side for side in prepared if side.name in names]
         for _ in range(WARMING):
             for side in every:
                 side.ask(next(iter(QUESTIONS.values())))
-        for name, question in QUESTIONS.items():
+        for name, question in questions.items():
             expected = None
             seconds_by_side: dict[str, list[float]] = {side.name: [] for side in every}
             for attempt in range(repeats + 2):  # two rounds warm caches and compilers
@@ -131,8 +154,8 @@ def run(folder: Path, repeats: int, load_seconds: int = LOAD_SECONDS) -> Figures
                     if attempt >= 2:
                         seconds_by_side[side.name].append(seconds)
             figures.seconds[name] = seconds_by_side
-            figures.planning[name] = {side: last_planning(log) for side, log in logs.items()}
-        for side in every[1:]:
+            figures.planning[name] = {side: last_planning(log) for side, log in logs.items() if side in names}
+        for side in every[1:] if load_seconds else ():
             figures.load[side.name] = load(side, load_seconds)
     return figures
 
@@ -186,12 +209,14 @@ def table(figures: Figures) -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     for question, values in figures.seconds.items():
         own = statistics.median(values[OWN])
-        for side in SIDES:
+        for side in values:
             median = statistics.median(values[side])
             runs = ", ".join(f"{seconds:.2f}" for seconds in values[side])
             planning = figures.planning[question].get(side)
             shown = "-" if planning is None or math.isnan(planning) else f"{planning:.1f}"
             yield f"| {question} | {side} | {runs} | {median:.3f} | {own / median:.1f} | {shown} |"
+    if not figures.load:
+        return
     yield ""
     yield f"{CLIENTS} clients ask for one day, one query after the other:"
     yield ""

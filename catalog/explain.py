@@ -10,10 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from catalog.amounts import bytes_text, share_text
+from catalog.layout import column_layouts
 from catalog.planner import Plan
 from catalog.splits.file_splits import FileSplit
+from pushdown.walk import columns_of
 
 _SHOWN_SPLITS = 20
+_FEWEST = 2  # of one file nothing can be dropped
 
 
 def explain(plan: Plan, *, splits: int = _SHOWN_SPLITS) -> Iterator[RenderableType]:
@@ -24,8 +27,8 @@ def explain(plan: Plan, *, splits: int = _SHOWN_SPLITS) -> Iterator[RenderableTy
         splits: how many splits are listed at most; 0 for none.
 
     Yields:
-        Table, instant and filter; parts of the filter that are not understood; a table of the stages; a summary; the
-        first splits.
+        Table, instant and filter; parts of the filter that are not understood; a table of the stages; a summary; how
+        well the filter's columns prune; the first splits.
     """
     plan = plan.detailed
     snapshot = plan.snapshot
@@ -38,6 +41,8 @@ def explain(plan: Plan, *, splits: int = _SHOWN_SPLITS) -> Iterator[RenderableTy
         yield Text(f"not understood, and so not used: {reason}", style="yellow")
     yield _stage_table(plan)
     yield _summary(plan)
+    if text := _pruning(plan):
+        yield Text(text, style="dim")
     if len(plan) and splits:
         yield split_table(plan, splits)
 
@@ -98,6 +103,17 @@ def _summary(plan: Plan) -> Text:
     if plan.expression is not None and len(plan):
         text += f"; in {sure:,} of them every row matches"
     return Text(text, style="bold")
+
+
+def _pruning(plan: Plan) -> str:
+    """Which share of the table's files short ranges of the filter's columns keep; empty where no ranges are known."""
+    if plan.expression is None or plan.files_total < _FEWEST:
+        return ""
+    fields = {*plan.snapshot.schema.names} - {*plan.snapshot.config.partition_fields}
+    names = [name for name in columns_of(plan.expression) if name in fields]
+    layouts = [layout for layout in column_layouts(plan.snapshot, names) if not layout.reason]
+    shares = ", ".join(f"{layout.column} {100 * layout.kept:.0f} %" for layout in layouts)
+    return f"of all files a range with 1 % of the rows keeps: {shares} (`hudi-catalog layout`)" if shares else ""
 
 
 def split_table(plan: Plan, limit: int) -> Table:

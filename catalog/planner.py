@@ -124,7 +124,7 @@ class Plan:
 
     @property
     def unknowns(self) -> tuple[str, ...]:
-        """Parts of the filter that were not understood, and so did not narrow the plan."""
+        """Parts of the filter that were not understood, and so narrowed the plan by nulls at most."""
         return () if self.expression is None else reasons_of(self.expression)
 
 

@@ -26,7 +26,7 @@ from pushdown.errors import InexactFilterError, RowCastError, UnknownColumnError
 from pushdown.evaluation.rows import matches
 from pushdown.expression import HudiExpression, all_of
 from pushdown.simplify import simplify
-from pushdown.walk import reasons_of
+from pushdown.walk import inexact_part
 from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import from_numpy, valid_mask
 from table_format.errors import MissingPackageError, require
@@ -106,7 +106,7 @@ class Scan:
             InexactFilterError: a part of the filter was not understood, so rows cannot be selected.
             RowCastError: a row's result depends on a value that cannot be cast to the type of the comparison.
         """
-        self._check_understood()
+        self.check_understood()
         return read_plan(self.plan(), self.columns, self.options.threads)
 
     def to_batch_reader(self) -> pa.RecordBatchReader:
@@ -157,12 +157,21 @@ class Scan:
             InexactFilterError: a part of the filter was not understood, so rows cannot be selected.
             CorruptFileError: a data file cannot be read.
         """
-        self._check_understood()
+        self.check_understood()
         return count_plan(self.plan(), self.options.threads)
 
-    def _check_understood(self) -> None:
-        if self.expression is not None and (reasons := reasons_of(self.expression)):
-            raise InexactFilterError(f"rows cannot be selected by a filter that is not understood: {reasons[0]}")
+    def check_understood(self) -> None:
+        """Refuse to select rows by a filter that evaluation on rows cannot answer exactly.
+
+        Raises:
+            InexactFilterError: it has such a part.
+        """
+        reason = None if self.expression is None else inexact_part(self.expression)
+        if reason is not None:
+            raise InexactFilterError(
+                f"rows cannot be selected by this filter: {reason}. Its plan is right: read the planned files with an "
+                "engine that applies the filter to their rows, or take this part out of it"
+            )
 
 
 def _check_columns(columns: tuple[str, ...] | None, schema: pa.Schema) -> None:

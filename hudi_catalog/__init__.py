@@ -28,6 +28,7 @@ from table_format.errors import (
     TableExistsError,
     TableNotFoundError,
     TransactionError,
+    UndoneWriteError,
     UnsupportedTableError,
 )
 from table_format.lazy import lazy_names
@@ -35,12 +36,15 @@ from table_format.lazy import lazy_names
 if TYPE_CHECKING:
     from catalog.planner import Plan
     from catalog.scan import Scan
+    from hudi_catalog.spark_sql import sql
     from hudi_catalog.spark_table import HudiTable
     from hudi_catalog.table import Catalog, Table, create_table, open_table
     from hudi_catalog.trino.connecting import connect
     from pushdown import col
     from pushdown.errors import ExpressionError
     from spark_writer.read.explain import explain_scan
+    from spark_writer.read.names import register
+    from spark_writer.write_hudi import write
     from table_writer.summary import WriteSummary
 
 __version__: str
@@ -71,6 +75,7 @@ __all__ = [
     "TableExistsError",
     "TableNotFoundError",
     "TransactionError",
+    "UndoneWriteError",
     "UnsupportedTableError",
     "WriteSummary",
     "__version__",
@@ -79,18 +84,24 @@ __all__ = [
     "create_table",
     "explain_scan",
     "open_table",
+    "register",
+    "sql",
+    "write",
 ]
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "catalog.planner": ("Plan",),
         "catalog.scan": ("Scan",),
+        "hudi_catalog.spark_sql": ("sql",),
         "hudi_catalog.spark_table": ("HudiTable",),
         "hudi_catalog.table": ("Catalog", "Table", "create_table", "open_table"),
         "hudi_catalog.trino.connecting": ("connect",),
         "pushdown": ("col",),
         "pushdown.errors": ("ExpressionError",),
         "spark_writer.read.explain": ("explain_scan",),
+        "spark_writer.read.names": ("register",),
+        "spark_writer.write_hudi": ("write",),
         "table_writer.summary": ("WriteSummary",),
     },
 )

@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 import pyarrow as pa
 
-from pushdown.expression import HudiExpression
-from table_format.codecs.arrow_numpy import from_numpy
 from table_format.errors import ArgumentError, SchemaError
+from table_format.meta_columns import META_COLUMNS
 from table_format.schema.evolution import merge_schemas, storage_schema
 from table_format.table.client import TableClient
-from table_writer.in_place.change import Change, assignments, clause_of
-from table_writer.in_place.expressions import SOURCE, TARGET, Expressions, named
-from table_writer.in_place.matching import equalities, filter_of_source, join_condition, text_of
-from table_writer.in_place.query import PRESENT, Clause, Kind
+from table_writer.in_place.change import Change
+from table_writer.in_place.clauses import Clause, Kind, assignments, clause_of
+from table_writer.in_place.expressions import SOURCE, TARGET, Expressions
+from table_writer.in_place.matching import equalities, join_condition
 
 if TYPE_CHECKING:
     from table_writer.summary import WriteSummary
     from table_writer.table_writes import Options
 
 Values = Mapping[str, Any]
+#: Makes the expressions of sides that have these columns.
+Dialect = Callable[[Mapping[str, Sequence[str]]], Expressions]
 
 
-def update_of(client: TableClient, values: Values, where: str | HudiExpression | None) -> Change:
+def update_of(client: TableClient, values: Values, where: Any, dialect: Dialect | None = None) -> Change:
     """The change that `Table.update` makes."""
     schema = _columns_of(client)
-    expressions = Expressions({TARGET: schema.names})
+    expressions = (dialect or Expressions)({TARGET: schema.names})
     assigned = assignments(values, schema, expressions, sides=(TARGET,))
     clauses = [Clause(Kind.MATCHED, assigned)]
     return Change(client, schema, clauses, expressions, filter=where)
@@ -43,23 +43,29 @@ class Merge:
 
     Args:
         client: the table.
-        source: the rows.
+        source: the rows, in a form that the one who computes the change takes.
         on: see `Table.merge`.
         commit: makes a change, with the options of a write.
+        columns: the source's.
+        dialect: of the texts; DuckDB's by default.
     """
 
     def __init__(
         self,
         client: TableClient,
-        source: pa.Table,
+        source: Any,
         on: str | Sequence[str],
         commit: Callable[[Change, Options | None], WriteSummary],
+        *,
+        columns: pa.Schema,
+        dialect: Dialect = Expressions,
     ) -> None:
         self._client = client
         self._commit = commit
         self._schema = _columns_of(client)
         self._source = source
-        self._expressions = Expressions({TARGET: self._schema.names, SOURCE: source.column_names})
+        self._columns = pa.schema([field for field in columns if field.name not in META_COLUMNS])
+        self._expressions = dialect({TARGET: self._schema.names, SOURCE: columns.names})
         self._on = join_condition(on, self._expressions)
         self._clauses: list[Clause] = []
         self._evolves = False
@@ -69,35 +75,35 @@ class Merge:
         if self._clauses:
             raise ArgumentError("with_schema_evolution comes before the clauses")
         self._evolves = True
-        self._schema = merge_schemas(self._schema, storage_schema(self._source.schema))
+        self._schema = merge_schemas(self._schema, storage_schema(self._columns))
         return self
 
-    def when_matched_update(self, values: Values, condition: str | None = None) -> Self:
+    def when_matched_update(self, values: Values, condition: Any = None) -> Self:
         """Set columns of rows that match."""
         sides = (TARGET, SOURCE)
         return self._add(Kind.MATCHED, self._assigned(values, sides), condition, sides)
 
-    def when_matched_update_all(self, condition: str | None = None) -> Self:
+    def when_matched_update_all(self, condition: Any = None) -> Self:
         """Set all columns that the source has."""
         return self._add(Kind.MATCHED, self._all(), condition, (TARGET, SOURCE))
 
-    def when_matched_delete(self, condition: str | None = None) -> Self:
+    def when_matched_delete(self, condition: Any = None) -> Self:
         """Delete rows that match."""
         return self._add(Kind.MATCHED, None, condition, (TARGET, SOURCE))
 
-    def when_not_matched_insert(self, values: Values, condition: str | None = None) -> Self:
+    def when_not_matched_insert(self, values: Values, condition: Any = None) -> Self:
         """Insert rows of the source that match none; columns without a value are null."""
         return self._add_insert(self._assigned(values, (SOURCE,)), condition)
 
-    def when_not_matched_insert_all(self, condition: str | None = None) -> Self:
+    def when_not_matched_insert_all(self, condition: Any = None) -> Self:
         """Insert rows of the source that match none, with all their columns."""
         return self._add_insert(self._all(), condition)
 
-    def when_not_matched_by_source_update(self, values: Values, condition: str | None = None) -> Self:
+    def when_not_matched_by_source_update(self, values: Values, condition: Any = None) -> Self:
         """Set columns of the table's rows that no row of the source matches; the whole table is read."""
         return self._add(Kind.NOT_MATCHED_BY_SOURCE, self._assigned(values, (TARGET,)), condition, (TARGET,))
 
-    def when_not_matched_by_source_delete(self, condition: str | None = None) -> Self:
+    def when_not_matched_by_source_delete(self, condition: Any = None) -> Self:
         """Delete the table's rows that no row of the source matches; the whole table is read."""
         return self._add(Kind.NOT_MATCHED_BY_SOURCE, None, condition, (TARGET,))
 
@@ -119,41 +125,40 @@ class Merge:
         return self._commit(self._change(), options)
 
     def _change(self) -> Change:
-        by_source = any(clause.kind is Kind.NOT_MATCHED_BY_SOURCE for clause in self._clauses)
         return Change(
             self._client,
             self._schema,
             self._clauses,
             self._expressions,
-            filter=None if by_source else filter_of_source(self._on, self._schema, self._source),
             condition=self._on,
-            source=self._source.append_column(PRESENT, from_numpy(np.ones(len(self._source), np.bool_))),
+            source=self._source,
         )
 
     def _assigned(self, values: Values, sides: Sequence[str]) -> dict[str, str]:
         return assignments(values, self._schema, self._expressions, sides=sides)
 
     def _all(self) -> dict[str, str]:
-        columns = {name: self._expressions.column(TARGET, name) for name in self._source.column_names}
+        columns = {name: self._expressions.column(TARGET, name) for name in self._columns.names}
         unknown = [name for name, column in columns.items() if column is None]
         if unknown and not self._evolves:
             raise SchemaError(
                 f"the table has no column {unknown[0]!r} of the source; columns are {self._schema.names}. "
                 "with_schema_evolution() adds it"
             )
-        return {column or name: named(SOURCE, name) for name, column in columns.items()}
+        return {column or name: self._expressions.named(SOURCE, name) for name, column in columns.items()}
 
-    def _add_insert(self, values: dict[str, str], condition: str | None) -> Self:
+    def _add_insert(self, values: dict[str, str], condition: Any) -> Self:
         equal = {name for name, _ in equalities(self._on)}
         missing = [name for name in self._client.config.record_key_fields if name not in equal]
         if missing:
+            on = self._expressions.sql(self._on)
             raise ArgumentError(
-                f"rows that match none may have a key that the table has: the condition {text_of(self._on)!r} must say "
+                f"rows that match none may have a key that the table has: the condition {on!r} must say "
                 f"that the record key's column {missing[0]!r} equals a value of the source"
             )
         return self._add(Kind.NOT_MATCHED, values, condition, (SOURCE,))
 
-    def _add(self, kind: Kind, values: Values | None, condition: str | None, sides: Sequence[str]) -> Self:
+    def _add(self, kind: Kind, values: Values | None, condition: Any, sides: Sequence[str]) -> Self:
         self._clauses.append(clause_of(kind, self._expressions, values, condition, sides=sides))
         return self
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import catalog.table
 from catalog.table import TableOptions
+from hudi_catalog.merge import Merge, update_of
 from hudi_catalog.table import Table, divided_options, question_scan
+from pushdown.expression import HudiExpression
 from spark_writer.executor import SparkExecutor
 from spark_writer.frame_rows import FrameRows
 from spark_writer.frames import get_record_locations, history_rows, metadata_frame
+from spark_writer.in_place.changed_rows import ChangedFrame
+from spark_writer.in_place.join_conditions import SPARK, join_of, spark_expressions
 from spark_writer.read.dataframe import scan_frame
 from spark_writer.session import table_place
 from spark_writer.spark_types import (
@@ -19,6 +24,7 @@ from spark_writer.spark_types import (
     DataFrame,
     SparkSession,
     StructType,
+    arrow_schema,
     check_frame,
     check_session,
     is_condition,
@@ -29,6 +35,8 @@ from table_format.errors import ArgumentError, OptionError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
+from table_writer.execution.executor import RowSource
+from table_writer.in_place.change import Change
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
@@ -247,6 +255,59 @@ class HudiTable(Table):
         """
         self.client.reload()
         return get_record_locations(keys, self.client, WriteOptions.of_user(options, self._write_options).texts)
+
+    def update(self, values: Any, where: Any = None, options: Options | None = None) -> WriteSummary:
+        """Change columns of the rows that fulfil a condition, in one commit; computed by Spark.
+
+        Only files that may hold such rows are read. Ordering columns have no say: the rows are the table's own.
+
+        Args:
+            values: the new value of each column: a text is an expression of Spark SQL, a Column is one, too; any other
+                object is the value itself.
+            where: the rows, as text or Column; None for all. With an expression of `pushdown.col`, all is computed
+                here, as by `Table.update`.
+            options: for this write.
+
+        Raises:
+            SchemaError: the table has no such column.
+            ExpressionError: an expression does not parse, or names columns that are not there.
+            RecordError: a value that its column cannot hold, or a new record key or partition.
+            AnalysisException: Spark refuses an expression or the condition.
+        """
+        if isinstance(where, HudiExpression):
+            return super().update(values, where, options)
+        return self._change(update_of(self.client, values, where, spark_expressions()), options)
+
+    def merge(self, source: Any, on: Any, *, names: Mapping[str, Sequence[str]] | None = None) -> Merge:
+        """Begin a merge of rows into the table: clauses follow, and `execute` commits it.
+
+        Spark computes the merge of a DataFrame, and this process that of other rows, as by `Table.merge`.
+
+        Args:
+            source: the rows; a DataFrame is kept in Spark's cache until the merge is committed.
+            on: names of columns that are equal in matching rows, or a condition as text of Spark SQL or as a Column.
+                Sides are called `target` and `source`.
+            names: what texts call the sides of a DataFrame's merge instead: `{"target": ["t"], "source": ["s"]}`; of a
+                name of several parts, such as `["shop", "orders"]`, its end is enough.
+
+        Raises:
+            ExpressionError: the condition does not parse, or names columns that are not there.
+            AnalysisException: Spark refuses the condition.
+        """
+        if not is_frame(source):
+            if names is not None:
+                raise ArgumentError("names are for merges of DataFrames; other texts call the sides target and source")
+            return super().merge(source, on)
+        self.client.reload()
+        text, parameters = join_of(on, source, self.client.table_schema())
+        columns = arrow_schema(source.schema)
+        dialect = spark_expressions(parameters, names)
+        return Merge(self.client, source, text, self._change, columns=columns, dialect=dialect)
+
+    def _computed(self, change: Change, options: WriteOptions) -> AbstractContextManager[RowSource]:
+        if change.expressions.dialect == SPARK:
+            return ChangedFrame(self._session, change)
+        return super()._computed(change, options)
 
     def _executor(self) -> SparkExecutor:
         return SparkExecutor(self._session)

@@ -29,11 +29,12 @@ from table_writer.plan.options import WriteOptions
 from table_writer.table_writes import Options, TableWrites
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from hudi_catalog.merge import Merge
     from spark_writer.spark_types import Column, DataFrame, SparkSession
     from table_format.timeline.timeline import Timeline
-    from table_writer.execution.executor import Executor
-    from table_writer.execution.sources import ComputedRows
+    from table_writer.execution.executor import Executor, RowSource
     from table_writer.in_place.change import Change
     from table_writer.summary import WriteSummary
     from table_writer.writer import TableWriter
@@ -158,6 +159,7 @@ class Table(catalog.table.Table, TableWrites[Any]):
         Raises:
             OptionError: a time or an option cannot be used, or is combined with one that excludes it.
             PendingWriteError: a write of the incremental range is pending.
+            UndoneWriteError: the incremental range begins at a write that a rollback or restore took back.
             SchemaError: the table has no columns yet.
             UnsupportedTableError: the table is of a kind that is not read.
         """
@@ -278,7 +280,8 @@ class Table(catalog.table.Table, TableWrites[Any]):
 
         self.client.reload()
         rows = arrow_rows(source, self._columns(self.client.timeline()), time_zone=self._time_zone)
-        return Merge(self.client, rows.open().read_all(), on, self._change)
+        table = rows.open().read_all()
+        return Merge(self.client, table, on, self._change, columns=table.schema)
 
     def _change(self, change: Change, options: Options | None) -> WriteSummary:
         """Write the rows of a change in place; they are computed again where another writer was faster."""
@@ -287,12 +290,18 @@ class Table(catalog.table.Table, TableWrites[Any]):
         values = {registry.PARTIAL_COLUMNS.key: "true"} if change.is_partial else {}
         with contextlib.ExitStack() as stack:
 
-            def rows() -> ComputedRows:
-                return stack.enter_context(change.rows(merged))
+            def rows() -> RowSource:
+                return stack.enter_context(self._computed(change, merged))
 
             summary = writer.write(Operation.UPSERT, rows(), {**(options or {}), **values}, renew=rows)
         self.refresh()
         return summary
+
+    def _computed(self, change: Change, options: WriteOptions) -> AbstractContextManager[RowSource]:
+        """The rows of a change in place."""
+        from table_writer.in_place.computed import computed_rows
+
+        return computed_rows(change, options)
 
     def _source(self, operation: Operation, rows: Any) -> tuple[Any, Timeline | None]:
         """Rows in the form that the writer takes, and the timeline whose columns they were converted for."""
@@ -325,6 +334,53 @@ class Catalog(catalog.catalog.Catalog):
         reading, writing = divided_options(options)
         client = super().load(name).client
         return Table(client, TableOptions.parse(reading), write_options=writing, time_zone=time_zone)
+
+    def register(self, session: SparkSession, names: Mapping[str, str] | Sequence[str] | None = None) -> dict[str, str]:
+        """Make a temporary view of each table in a Spark session, which SQL then names.
+
+        Each query reads the state that is the newest when it begins, one state for all mentions, and is planned by the
+        table's index. A view has the columns that its table has now: register again when they change. Views take no
+        rows; write by `HudiTable`.
+
+        Args:
+            session: a classic one with pinned threads, which is the default.
+            names: the tables, as `load` takes them, or a dict from the name of each view to its table; None for all,
+                each named like its table, with `_` in place of dots: `shop.orders` becomes `shop_orders`.
+
+        Returns:
+            The name of each view, and the folder of its table.
+
+        Raises:
+            TableNotFoundError: the warehouse has no such table.
+            ArgumentError: two tables would get the same view.
+            UnsupportedTableError: the session is of Spark Connect, its threads are not pinned, or a table cannot be
+                read; earlier views are made.
+        """
+        from spark_writer.read.names import session_names
+
+        views = session_names(session)
+        if isinstance(names, str):
+            raise ArgumentError(f"register takes a list of names, or a dict from views to tables: [{names!r}]")
+        tables = [entry.name for entry in self.tables()] if names is None else names
+        pairs = (
+            list(tables.items())
+            if isinstance(tables, Mapping)
+            else [(name.strip("/").replace("/", ".").replace(".", "_"), name) for name in tables]
+        )
+        chosen: dict[str, str] = {}
+        for view, name in pairs:
+            if view.lower() in chosen:
+                raise ArgumentError(
+                    f"{chosen[view.lower()]} and {name} would both be the view {view}: give names as a dict from views "
+                    "to tables"
+                )
+            chosen[view.lower()] = name
+        made = {}
+        for view, name in pairs:
+            table = super().load(name)
+            views.add_view(view, table)
+            made[view] = table.client.storage.uri
+        return made
 
 
 def open_table(

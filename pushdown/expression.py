@@ -250,6 +250,37 @@ class RowTest(HudiExpression):
         return replace(self, op=op)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class ImageTest(Unknown):
+    """A bound comparison of a function of a column, which statistics narrow and rows do not decide.
+
+    Attributes:
+        reason: why rows are not selected by it.
+        op: the operator.
+        column: the column's bound name.
+        column_type: its type.
+        function: of the column.
+        values: the literals, an Arrow array of the type of the function's results; of any type where that is None.
+        result_type: of the function's results; None if all that is known is that null has the result null.
+        time_zone: of the session.
+    """
+
+    op: Op
+    column: str
+    column_type: pa.DataType
+    function: Function
+    values: Values
+    result_type: pa.DataType | None
+    time_zone: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((ImageTest, self.op, self.column, self.function, str(self.values))))
+
+    def replaced(self, op: Op) -> ImageTest:
+        """The same comparison under another operator."""
+        return replace(self, op=op)
+
+
 def all_of(*parts: HudiExpression) -> HudiExpression:
     """And of the parts, flattened; of one part, the part itself."""
     return _joined(And, parts)
@@ -262,7 +293,7 @@ def any_of(*parts: HudiExpression) -> HudiExpression:
 
 def negation(part: HudiExpression) -> HudiExpression:
     """Not of the part; of a predicate, the predicate with the opposite operator."""
-    return part.replaced(part.op.negated) if isinstance(part, Predicate | RowTest) else Not(part)
+    return part.replaced(part.op.negated) if isinstance(part, Predicate | RowTest | ImageTest) else Not(part)
 
 
 def never(column: str, column_type: pa.DataType) -> HudiExpression:
@@ -306,6 +337,10 @@ def _same_tree(left: HudiExpression, right: HudiExpression) -> bool:
 def _same_leaf(a: HudiExpression, b: HudiExpression) -> bool:
     if isinstance(a, Constant) and isinstance(b, Constant):
         return a.value is b.value
+    if isinstance(a, ImageTest) and isinstance(b, ImageTest):
+        alike = (a.op, a.column, a.column_type, a.function) == (b.op, b.column, b.column_type, b.function)
+        zoned = (a.result_type, a.time_zone) == (b.result_type, b.time_zone)
+        return alike and zoned and _same_values(a.values, b.values)
     if isinstance(a, Unknown) and isinstance(b, Unknown):
         return a.reason == b.reason
     if isinstance(a, Predicate) and isinstance(b, Predicate):
@@ -359,7 +394,7 @@ def _to_sql(root: HudiExpression, limit: int | None) -> str:
 
 
 def _leaf_sql(leaf: HudiExpression, limit: int | None) -> str:
-    if isinstance(leaf, Predicate | RowTest):
+    if isinstance(leaf, Predicate | RowTest | ImageTest):
         return _predicate_sql(leaf, limit)
     if isinstance(leaf, Unknown):
         return f"unknown({literal_sql(leaf.reason)})"
@@ -368,10 +403,10 @@ def _leaf_sql(leaf: HudiExpression, limit: int | None) -> str:
     return "TRUE" if isinstance(leaf, And) else "FALSE"
 
 
-def _predicate_sql(predicate: Predicate | RowTest, limit: int | None) -> str:
+def _predicate_sql(predicate: Predicate | RowTest | ImageTest, limit: int | None) -> str:
     column = column_sql(predicate.column)
     if predicate.function is not None:
-        column = function_sql(predicate.function, column)
+        column = function_sql(predicate.function, column, literal_sql)
     op = predicate.op
     if op in _NO_VALUE:
         return f"{column} {op.value}"

@@ -2,6 +2,7 @@ r"""LIKE patterns. The canonical form has the backslash as escape character, bef
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
@@ -29,6 +30,11 @@ def canonical_pattern(pattern: str, escape: str | None) -> str:
         else:
             out.append("\\\\" if character == "\\" else character)
     return "".join(out)
+
+
+def quoted(text: str) -> str:
+    """The canonical pattern that matches a text alone."""
+    return re.sub(r"[\\%_]", r"\\\g<0>", text)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from pushdown.expression import And, Constant, HudiExpression, Not, Op, Or, Predicate, RowTest, always, never
+from pushdown.expression import And, Constant, HudiExpression, ImageTest, Not, Op, Or, Predicate, RowTest, always, never
 from pushdown.kinds import Kind, kind_of
 from pushdown.ordering import comparable, sorted_distinct
 from pushdown.walk import leaves
@@ -104,7 +104,7 @@ def _operands(node: HudiExpression, kind: _Branch, *, negate: bool) -> Iterator[
 def _leaf(node: HudiExpression, *, negate: bool) -> HudiExpression:
     if not negate:
         return node
-    if isinstance(node, Predicate | RowTest):
+    if isinstance(node, Predicate | RowTest | ImageTest):
         return node.replaced(node.op.negated)
     if isinstance(node, Constant):
         return Constant(None if node.value is None else not node.value)

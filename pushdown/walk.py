@@ -6,7 +6,11 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from pushdown.expression import And, HudiExpression, Not, Or, Predicate, RowTest, Unknown
+import pyarrow as pa
+
+from pushdown.expression import And, HudiExpression, ImageTest, Not, Or, Predicate, RowTest, Unknown
+
+_OF_COLUMNS = Predicate | RowTest | ImageTest
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -167,12 +171,29 @@ def rebuilt(node: HudiExpression, children: list[HudiExpression]) -> HudiExpress
 
 def columns_of(expression: HudiExpression) -> tuple[str, ...]:
     """The columns of the filter's predicates, each once, in the order of the text."""
-    return tuple(dict.fromkeys(leaf.column for leaf in leaves(expression) if isinstance(leaf, Predicate | RowTest)))
+    return tuple(dict.fromkeys(leaf.column for leaf in leaves(expression) if isinstance(leaf, _OF_COLUMNS)))
+
+
+def column_types(expression: HudiExpression) -> dict[str, pa.DataType]:
+    """The columns that a bound filter compares by statistics, and their types."""
+    types: dict[str, pa.DataType] = {}
+    for leaf in leaves(expression):
+        if isinstance(leaf, Predicate | ImageTest) and leaf.column_type is not None:
+            types.setdefault(leaf.column, leaf.column_type)
+    return types
 
 
 def reasons_of(expression: HudiExpression) -> tuple[str, ...]:
-    """Why parts of the filter are unknown, each reason once; empty when the whole filter is understood."""
-    return tuple(dict.fromkeys(leaf.reason for leaf in leaves(expression) if isinstance(leaf, Unknown)))
+    """Why parts of the filter are unknown, each reason once; empty when values of statistics decide all of it."""
+    unknown = (leaf for leaf in leaves(expression) if isinstance(leaf, Unknown))
+    return tuple(
+        dict.fromkeys(leaf.reason for leaf in unknown if not isinstance(leaf, ImageTest) or leaf.result_type is None)
+    )
+
+
+def inexact_part(expression: HudiExpression) -> str | None:
+    """Why rows cannot be selected by a filter; None if they can."""
+    return next((leaf.reason for leaf in leaves(expression) if isinstance(leaf, Unknown)), None)
 
 
 def restrict(expression: HudiExpression, columns: Collection[str]) -> HudiExpression:
@@ -183,7 +204,7 @@ def restrict(expression: HudiExpression, columns: Collection[str]) -> HudiExpres
     names = frozenset(columns)
 
     def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
-        if isinstance(node, Predicate | RowTest) and node.column not in names:
+        if isinstance(node, _OF_COLUMNS) and node.column not in names:
             return Unknown(f"{node.column} is not among the columns looked at")
         return rebuilt(node, children) if children else node
 

@@ -59,6 +59,10 @@ _UNDERSTOOD: Final = frozenset(
         "Hour",
         "Minute",
         "Second",
+        "DayOfWeek",
+        "WeekDay",
+        "DayOfYear",
+        "WeekOfYear",
         "ParseToDate",
         "TruncDate",
         "TruncTimestamp",
@@ -69,9 +73,20 @@ _UNDERSTOOD: Final = frozenset(
         "Add",
         "Subtract",
         "Multiply",
+        "Divide",
+        "IntegralDivide",
         "Remainder",
+        "Pmod",
         "UnaryMinus",
+        "Abs",
         "Length",
+        "StringTrim",
+        "StringTrimLeft",
+        "StringTrimRight",
+        "StringReplace",
+        "StringInstr",
+        "Reverse",
+        "SoundEx",
     ]
 )
 _OF_FILES: Final = ("__metadata_col", "__file_source_metadata_col", "__file_source_constant_metadata_col")
@@ -104,7 +119,7 @@ def from_spark_column(column: Column, table: DataFrame | StructType) -> HudiExpr
     if plan.getClass().getSimpleName() != "Filter":
         return Unknown("Spark does not plan this Column as one filter")
     zone = session.conf.get("spark.sql.session.timeZone") or "UTC"
-    return all_of(*(_of_text(part, zone) for part in _parts(plan.condition())))
+    return all_of(*(_of_text(part, zone) for part in conjuncts(plan.condition())))
 
 
 def _of_text(condition: Any, zone: str) -> HudiExpression:
@@ -115,7 +130,7 @@ def _of_text(condition: Any, zone: str) -> HudiExpression:
     return _without_ambiguous_times(parse_sql(str(condition.sql()), "spark"), zone)
 
 
-def _parts(condition: Any) -> list[Any]:
+def conjuncts(condition: Any) -> list[Any]:
     """The parts of a Catalyst condition that are joined by AND."""
     parts, pending = [], [condition]
     while pending:
@@ -149,7 +164,7 @@ def from_condition(condition: Column | str, table: DataFrame, schema: pa.Schema)
     if plan.getClass().getSimpleName() != "Filter":
         return Unknown("Spark does not plan this condition as one filter")
     zone = table.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
-    return all_of(*(from_catalyst(part, schema, zone) for part in _parts(plan.condition())))
+    return all_of(*(from_catalyst(part, schema, zone) for part in conjuncts(plan.condition())))
 
 
 def from_catalyst(
@@ -198,7 +213,8 @@ def _from_catalyst(  # noqa: PLR0911  # one line a reason
     for position in range(references.size()):
         # a field of _metadata comes as a column of its bare name, and the JSON does not show what tells them apart
         attribute = references.apply(position)
-        if any(key in attribute.metadata().json() for key in _OF_FILES):
+        text = attribute.metadata().json()  # a call each
+        if any(key in text for key in _OF_FILES):
             return Unknown(f"_metadata.{attribute.name()} is of files, not of rows")
     parsed = _without_ambiguous_times(parse_sql(str(expression.sql()), "spark"), time_zone)
     result = fold(parsed, lambda node, children: _resolved(node, children, names))

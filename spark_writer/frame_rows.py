@@ -47,12 +47,23 @@ Shares = SharesInMemory[pa.RecordBatch]
 
 
 class FrameRows(RowSource):
-    """The rows of a DataFrame; each pass over them computes it again, unless the driver collected them."""
+    """The rows of a DataFrame; each pass over them computes it again, unless the driver collected them.
 
-    def __init__(self, df: DataFrame) -> None:
-        self.df = df
+    Args:
+        df: the DataFrame, or what makes it when it is used first.
+    """
+
+    def __init__(self, df: DataFrame | Callable[[], DataFrame]) -> None:
+        self._made = df
         self._collected: Shares | None = None
         self._large = False
+
+    @cached_property
+    def df(self) -> DataFrame:
+        """The DataFrame."""
+        made: Any = self._made
+        frame: DataFrame = made() if callable(made) else made
+        return frame
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -98,6 +98,9 @@ def _refusal(setting: str) -> str:
 
 _PROVIDER: Final = "hudi"
 
+SPARK_CATALOG: Final = "spark_catalog"
+"""Spark's name for a session's own catalog, Hive's or the one in memory."""
+
 # the location as this project's sync spells it; the entry's own location has Hadoop's spelling
 _BASE_PATH: Final = "hoodie.catalog.base.path"
 
@@ -117,6 +120,11 @@ def table_place(session: SparkSession, name: str) -> str:
         OptionError: the session is of Spark Connect, or Spark cannot load the entry.
         TableNotFoundError: there is no such table, or it is not a Hudi table.
     """
+    return entry_place(table_entry(session, name))
+
+
+def table_entry(session: SparkSession, name: str) -> Any:
+    """The entry of a Hudi table in the session's catalog, as Spark's CatalogTable; see `table_place`."""
     state: Any = session
     try:
         state = state._jsparkSession.sessionState()  # noqa: SLF001  # PySpark's own calls want the data source
@@ -128,12 +136,21 @@ def table_place(session: SparkSession, name: str) -> str:
         if "storage handler" in str(error):
             raise OptionError(
                 f"{name}: Spark cannot load the entry without the jar of Hive's storage handler: put what "
-                "`hudi-catalog hive-jar` prints into spark.jars"
+                "`hudi-catalog hive-jar` prints into spark.jars, or run ADD JAR with it in this session"
             ) from None
         raise TableNotFoundError(f"{name}: {reason}") from None  # the rest of Spark's report is the JVM's stack
-    location = entry.storage().locationUri()
-    if _text(entry.provider()).lower() != _PROVIDER or not location.isDefined():
+    if not is_hudi_entry(entry):
         raise TableNotFoundError(f"{name}: not a Hudi table's entry; its provider is {_text(entry.provider())!r}")
+    return entry
+
+
+def is_hudi_entry(entry: Any) -> bool:
+    """Whether an entry of Spark's catalog is a Hudi table's."""
+    return _text(entry.provider()).lower() == _PROVIDER and bool(entry.storage().locationUri().isDefined())
+
+
+def entry_place(entry: Any) -> str:
+    """The folder of a Hudi table's entry."""
     return _text(entry.properties().get(_BASE_PATH)) or _as_we_spell(entry.location())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from table_writer.plan.options import WriteOptions
 from table_writer.plan.properties import new_table_properties
 from table_writer.summary import WriteSummary
 from table_writer.write_job import WriteJob
+from table_writer.writer import creation_options
 
 _MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
 
@@ -79,6 +80,64 @@ def write_hudi(
         operation = Operation.INSERT_OVERWRITE_TABLE
     executor = SparkExecutor(df.sparkSession).with_options(chosen)
     return WriteJob(executor, client, operation, chosen, FrameRows(df)).run()
+
+
+def write(
+    df: DataFrame,
+    path: str | os.PathLike[str],
+    operation: str = "upsert",
+    *,
+    record_key: str | Sequence[str] = (),
+    partition_by: str | Sequence[str] = (),
+    ordering: str | Sequence[str] = (),
+    buckets: int | None = None,
+    index: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> WriteSummary:
+    """Write a DataFrame into the table in a folder, which is made if there is none and `record_key` is given.
+
+    Args:
+        df: rows.
+        path: base folder of the table.
+        operation: `upsert`, `insert`, `bulk_insert`, `delete`, `insert_overwrite` or `insert_overwrite_table`.
+        record_key: column or columns of the record key; of a table that exists, these must be its own, as what the
+            next four arguments say.
+        partition_by: column or columns of the partition path.
+        ordering: column or columns that order versions of a record.
+        buckets: file groups per partition.
+        index: `BUCKET` or `RECORD_INDEX`.
+        options: Apache's option keys, for this write.
+        storage_options: arguments for the `pyarrow.fs` file system.
+
+    Raises:
+        ArgumentError: `df` is no DataFrame of Spark.
+        TableNotFoundError: there is no table, and no record key to make one; or nothing to delete from.
+        OptionError: the operation is unknown, or an argument contradicts the table or another one.
+        SchemaError: columns that the table cannot hold.
+    """
+    check_frame(df, "hudi_catalog.write")
+    given = {**(options or {}), registry.OPERATION.key: operation}
+    exists = _open_if_there(path, storage_options) is not None
+    if not exists and not record_key and registry.RECORD_KEY.key not in given:
+        raise TableNotFoundError(f"{path}: no Hudi table here; give record_key=… to make one")
+    merged = creation_options(
+        path,
+        record_key=record_key,
+        buckets=buckets,
+        index=index,
+        name=None,
+        partition_by=partition_by,
+        ordering=ordering,
+        options=given,
+    )
+    chosen = dict(merged.texts)
+    if exists and registry.TABLE_NAME.key not in given:
+        del chosen[registry.TABLE_NAME.key]  # its folder may have another name
+    summary = write_hudi(df, path, chosen, "append", storage_options=storage_options)
+    if summary is None:  # of mode `ignore` only
+        raise TableNotFoundError(f"{path}: nothing was written")
+    return summary
 
 
 def _open_if_there(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None) -> TableClient | None:

@@ -21,6 +21,7 @@
     │   └── LockError                                the table lock could not be taken in time
     ├── RecordIndexError        (RuntimeError)       the record index is missing, stale or does not fit the request
     ├── PendingWriteError       (RuntimeError)       a pending write lies in an incremental range
+    ├── UndoneWriteError        (RuntimeError)       an incremental range begins at a write that was taken back
     ├── AfterCommitError        (RuntimeError)       the commit is complete; a step after it failed
     ├── ServiceError            (RuntimeError)       a service of an engine cannot answer a request
     │   ├── SplitError          (ValueError)         a split id that is forged, expired, or another service's
@@ -131,6 +132,18 @@ class LockError(TransactionError):
 
 class PendingWriteError(HudiError, RuntimeError):
     """A pending write lies in an incremental range; a reader that went past it would miss its rows for ever."""
+
+
+class UndoneWriteError(HudiError, RuntimeError):
+    """An incremental range begins at a write that was taken back: its reader has rows that the table no longer has.
+
+    Attributes:
+        begin: the newest write before it that still counts, `earliest` where there is none.
+    """
+
+    def __init__(self, message: str, begin: str) -> None:
+        super().__init__(message)
+        self.begin = begin
 
 
 class AfterCommitError(HudiError, RuntimeError):

@@ -1,21 +1,22 @@
-"""Clusterings as users call them: planned, run, or both; and after a commit."""
+"""Clusterings as users call them: planned, run, or both; after a commit, and by the policy of the options."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Self
 
 from catalog.layout import column_layouts
 from catalog.table import Table
 from table_format.actions.commit import CommitMetadata
-from table_format.errors import HudiError
-from table_format.instant import Action, State
+from table_format.errors import HudiError, OptionError
+from table_format.instant import Action, Instant, State
 from table_format.meta_columns import META_FIELDS
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.clustering.report import ClusteringReport
-from table_writer.clustering_job import plan, run
+from table_writer.clustering_job import plan, planned_report, run
 from table_writer.commit.clustering import OPERATION, pending_clusterings
 from table_writer.commit.rollback import roll_back
 from table_writer.execution.executor import Executor
@@ -26,6 +27,49 @@ from table_writer.timeline.instants import table_lock
 from table_writer.timeline.options import ProtocolOptions
 
 _LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringPolicy:
+    """What a table's options say of clustering; by default, as in Apache Hudi, nothing.
+
+    Attributes:
+        inline: planned and run after a commit.
+        scheduled: planned after a commit, and run apart.
+        apart: planned and run by maintenance.
+        commits: since the last clustering after which another one is planned.
+    """
+
+    inline: bool
+    scheduled: bool
+    apart: bool
+    commits: int
+
+    @classmethod
+    def of(cls, options: WriteOptions) -> Self:
+        """The policy of a job.
+
+        Raises:
+            OptionError: clustering both inline and scheduled, which Apache refuses as well.
+        """
+        inline, scheduled = options.flag(keys.INLINE), options.flag(keys.SCHEDULE_INLINE)
+        if inline and scheduled:
+            raise OptionError(
+                f"{keys.INLINE.key} and {keys.SCHEDULE_INLINE.key} are both true: the first runs what the second "
+                "leaves to others; give one"
+            )
+        commits = options.number(keys.INLINE_COMMITS if inline else keys.ASYNC_COMMITS) or 1
+        return cls(inline, scheduled, options.flag(keys.ASYNC), commits)
+
+    @property
+    def runs(self) -> bool:
+        """Whether maintenance runs what is planned."""
+        return self.inline or self.scheduled or self.apart
+
+    @property
+    def plans(self) -> bool:
+        """Whether maintenance plans clusterings."""
+        return self.inline or self.apart
 
 
 def cluster(
@@ -78,15 +122,19 @@ def run_planned(
 
 
 def cluster_after_write(client: TableClient, options: WriteOptions, executor: Executor) -> None:
-    """Cluster after a commit, if `hoodie.clustering.inline` asks for it and enough commits have come.
+    """Cluster after a commit, or plan it, if the options ask for it and enough commits have come.
 
-    A failure is logged and left to the next run: the commit stands, and no plan is left.
+    A failure is logged and left to the next run: the commit stands, and no plan of a run is left.
     """
-    if not options.flag(keys.INLINE):
+    policy = ClusteringPolicy.of(options)
+    if not policy.inline and not policy.scheduled:
         return
     try:
-        if commits_since(client.timeline()) >= (options.number(keys.INLINE_COMMITS) or 1):
-            _LOG.info("%s: %s", client.storage.uri, cluster(client, options, executor))
+        timeline = client.timeline()
+        planned = policy.scheduled and pending_clusterings(timeline)
+        if not planned and commits_since(timeline) >= policy.commits:
+            report = cluster(client, options, executor, plan_only=policy.scheduled)
+            _LOG.info("%s: %s", client.storage.uri, report)
     except (HudiError, OSError) as error:
         notes = " ".join(getattr(error, "__notes__", ()))
         _LOG.warning("%s: clustering is left to the next write: %s %s", client.storage.uri, error, notes)
@@ -96,20 +144,84 @@ def finish_inline(client: TableClient, options: WriteOptions, executor: Executor
     """Run clusterings that died after a commit, before a write of a job that clusters inline: it may need their files.
 
     Those that another writer runs are left to it.
+
+    Raises:
+        OptionError: the options contradict each other.
     """
-    if not options.flag(keys.INLINE):
+    if not ClusteringPolicy.of(options).inline:
         return
-    protocol, timeline = ProtocolOptions.parse(options.texts), client.timeline()
-    for pending in pending_clusterings(timeline):
+    for pending in left_clusterings(client, options):
+        _LOG.warning("%s: running clustering %s, which was left", client.storage.uri, pending.time)
+        try:
+            run(client, pending.time, options, executor)
+        except HudiError as error:
+            _LOG.warning("%s: clustering %s stays planned: %s", client.storage.uri, pending.time, error)
+
+
+def left_clusterings(client: TableClient, options: WriteOptions) -> list[Instant]:
+    """Clusterings that are planned and that nobody runs, oldest first."""
+    protocol = ProtocolOptions.parse(options.texts)
+
+    def is_left(pending: Instant) -> bool:
         dead = heartbeat.is_expired(
             client.storage, pending.time, protocol.heartbeat_interval_ms, protocol.heartbeat_misses
         )
-        if dead or (dead is None and pending.state is State.REQUESTED):
-            _LOG.warning("%s: running clustering %s, which was left", client.storage.uri, pending.time)
-            try:
-                run(client, pending.time, options, executor)
-            except HudiError as error:
-                _LOG.warning("%s: clustering %s stays planned: %s", client.storage.uri, pending.time, error)
+        return dead or (dead is None and pending.state is State.REQUESTED)
+
+    return [pending for pending in pending_clusterings(client.timeline()) if is_left(pending)]
+
+
+@dataclass(frozen=True, slots=True)
+class Clusterings:
+    """What clustering by policy did.
+
+    Attributes:
+        reports: of each clustering that was run, or would be.
+    """
+
+    reports: tuple[ClusteringReport, ...] = ()
+
+
+def why_not_clustered(client: TableClient, options: WriteOptions) -> str:
+    """Why maintenance does not cluster a table; empty where it does.
+
+    Raises:
+        OptionError: the options contradict each other.
+    """
+    policy, timeline = ClusteringPolicy.of(options), client.timeline()
+    planned = [one.time for one in pending_clusterings(timeline)]
+    if not policy.runs:
+        off = f"{keys.INLINE.key}, .schedule.inline and .async.enabled are off"
+        return f"{off}, and {', '.join(planned)} is planned" if planned else off
+    if left_clusterings(client, options):
+        return ""
+    if planned:
+        return f"{', '.join(planned)} is being run by another process"
+    if not policy.plans:
+        return "none is planned, which writers do"
+    count = commits_since(timeline)
+    return "" if count >= policy.commits else f"{count} of {policy.commits} commits since the last clustering"
+
+
+def cluster_by_policy(
+    client: TableClient, options: WriteOptions, executor: Executor, *, dry_run: bool = False
+) -> Clusterings:
+    """Run clusterings that were left, and where enough commits have come a new one.
+
+    Raises:
+        ConflictError: another writer changed the same files first.
+        OptionError: an invalid option.
+        UnsupportedTableError: a table with buckets, without columns to sort by.
+    """
+    policy, left = ClusteringPolicy.of(options), left_clusterings(client, options)
+    if left and dry_run:
+        return Clusterings(tuple(planned_report(client, one, options) for one in left))
+    if left:
+        return Clusterings(tuple(run(client, one.time, options, executor) for one in left))
+    if not policy.plans or commits_since(client.timeline()) < policy.commits:
+        return Clusterings()
+    report = cluster(client, options, executor, dry_run=dry_run)
+    return Clusterings(() if report.state == "nothing" else (report,))
 
 
 def commits_since(timeline: Timeline) -> int:

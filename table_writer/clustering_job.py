@@ -17,7 +17,7 @@ from table_format.codecs.avro_schema import schema_text
 from table_format.codecs.avro_schema_tree import columns_of_hudi_types
 from table_format.config.table_config import recover_table_config
 from table_format.errors import UnsupportedTableError
-from table_format.instant import Action
+from table_format.instant import Action, Instant
 from table_format.meta_columns import RECORD_KEY
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.schema.evolution import storage_schema
@@ -27,22 +27,23 @@ from table_format.timeline.timeline import Timeline
 from table_writer.clustering.order import Cuts, RowOrder
 from table_writer.clustering.plan import SINGLE_FILE_STRATEGY, Sorting, plan_clustering
 from table_writer.clustering.report import ClusteringReport
+from table_writer.clustering.sizes import SAMPLED_A_FILE, GroupSize, MeasureTask, file_size, measured, parts_of
 from table_writer.clustering.tasks import (
     ClusterPlan,
     GroupOrder,
     InputFile,
     SampleTask,
-    row_count,
     sample_file,
     split_files,
     write_clusters,
 )
-from table_writer.commit.clustering import ClusteringTransaction
+from table_writer.commit.clustering import ClusteringTransaction, read_plan
 from table_writer.commit.conflicts import clustered_slots
 from table_writer.commit.rollback import settled_timeline
 from table_writer.execution.executor import Executor, in_threads
 from table_writer.files.file_change import WrittenFile
 from table_writer.metadata.column_statistics import concat_statistics
+from table_writer.plan import clustering_options as keys
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Duplicates, Operation
 from table_writer.plan.options import WriteOptions
@@ -52,8 +53,9 @@ from table_writer.timeline.instants import request, table_lock
 from table_writer.timeline.options import ProtocolOptions
 from table_writer.write_plans import WritePlans
 
-#: Rows that are sampled of the files that are sorted together.
+#: Rows that are sampled at least, and at most, of the files that are sorted together.
 _SAMPLED: Final = 1 << 15
+_MOST_SAMPLED: Final = 1 << 20
 #: Rows that are exchanged at once, beyond a single group; small partitions go together.
 _ROWS_AT_ONCE: Final = 1 << 22
 
@@ -166,6 +168,16 @@ def run(client: TableClient, instant: str, options: WriteOptions, executor: Exec
     )
 
 
+def planned_report(client: TableClient, instant: Instant, options: WriteOptions) -> ClusteringReport:
+    """What the plan of a pending clustering would do, from the plan alone.
+
+    Raises:
+        TransactionError: it holds none.
+    """
+    planned = read_plan(client.timeline(), instant)
+    return _report(planned, Sorting.of_plan(planned, options), {}, time.monotonic(), instant.time)
+
+
 def _planned(
     client: TableClient, timeline: Timeline, options: WriteOptions, partitions: Sequence[str]
 ) -> tuple[ClusteringPlan, dict[tuple[str, str], int]]:
@@ -191,50 +203,80 @@ def _rewrite(
         for piece in group
     ]
     phase("sampling the columns to sort by")
-    counts = in_threads(row_count, inputs)
-    rows: dict[int, int] = {}
-    for task, count in zip(inputs, counts, strict=True):
-        rows[task.input.group] = rows.get(task.input.group, 0) + count
+    sizes = GroupSize.of_groups([task.input.group for task in inputs], in_threads(file_size, inputs))
     sampled = [
-        replace(task, input=replace(task.input, step=max(1, rows[task.input.group] // _SAMPLED))) for task in inputs
+        replace(task, input=replace(task.input, step=_step(planned, sizes, task.input.group))) for task in inputs
     ]
     written: list[WrittenFile] = []
-    for groups in _at_once(rows):
+    for groups in _at_once(sizes):
         tasks = [task for task in sampled if task.input.group in groups]
         samples: dict[int, list[pa.Table]] = {}
         for task, sample in zip(tasks, executor.map(sample_file, tasks), strict=True):
             samples.setdefault(task.input.group, []).append(sample)
-        orders: dict[int, GroupOrder] = {}
+        whole = {number: pa.concat_tables(samples[number]) for number in groups}
+        orders = {number: RowOrder.of(sorting.by, sorting.layout, whole[number]) for number in groups}
+        parts = _parts(executor, planned, tasks, orders, sizes)
+        divided: dict[int, GroupOrder] = {}
         slots = 0
-        for number in groups:
-            orders[number] = _order(planned, number, sorting, pa.concat_tables(samples[number]), slots)
-            slots += orders[number].cuts.parts
+        for number, order in orders.items():
+            cuts = Cuts.of(order.codes(whole[number]), one_chunk(whole[number][RECORD_KEY]), parts[number])
+            divided[number] = _divided(planned, number, order, cuts, slots)
+            slots += cuts.parts
         phase(f"sorting and writing files: group {max(groups) + 1} of {len(planned.groups)}")
-        plan_of_tasks = ClusterPlan(files, orders)
+        plan_of_tasks = ClusterPlan(files, divided)
         source = executor.dealt([task.input for task in tasks])
         exchanged = executor.exchange(source, partial(split_files, plan_of_tasks), slots)
         written += executor.collect(exchanged, partial(write_clusters, plan_of_tasks))
     return written
 
 
-def _order(planned: ClusteringPlan, number: int, sorting: Sorting, sample: pa.Table, first: int) -> GroupOrder:
-    order = RowOrder.of(sorting.by, sorting.layout, sample)
-    cuts = Cuts.of(order.codes(sample), one_chunk(sample[RECORD_KEY]), planned.outputs[number])
+def _step(planned: ClusteringPlan, sizes: dict[int, GroupSize], group: int) -> int:
+    """Of how many rows of a group one is sampled."""
+    wanted = min(_MOST_SAMPLED, max(_SAMPLED, SAMPLED_A_FILE * planned.outputs[group]))
+    return max(1, sizes[group].rows // wanted)
+
+
+def _parts(
+    executor: Executor,
+    planned: ClusteringPlan,
+    tasks: Sequence[SampleTask],
+    orders: dict[int, RowOrder],
+    sizes: dict[int, GroupSize],
+) -> dict[int, int]:
+    """Into how many files the rows of each group go: by their size in the new order, or as many as planned.
+
+    Plans of Apache's do not say how large files may become.
+    """
+    target = planned.parameters.get(keys.TARGET_BYTES.key, "")
+    parts = {number: planned.outputs[number] for number in orders}
+    if not target.isdigit() or planned.strategy == SINGLE_FILE_STRATEGY:
+        return parts
+    measures = []
+    for number, order in orders.items():
+        if sizes[number].may_exceed(int(target)):
+            own = [task for task in tasks if task.input.group == number]
+            measures.append(MeasureTask(own[0].files, [task.input for task in own], order, sizes[number]))
+    for task, encoded in zip(measures, executor.map(measured, measures), strict=True):
+        parts[task.inputs[0].group] = parts_of(task, encoded, int(target))
+    return parts
+
+
+def _divided(planned: ClusteringPlan, number: int, order: RowOrder, cuts: Cuts, first: int) -> GroupOrder:
     piece = planned.groups[number][0]
     bucket = bucket_of_file_id(piece.file_id) if planned.strategy == SINGLE_FILE_STRATEGY else None
     return GroupOrder(piece.partition, bucket, order, cuts, first)
 
 
-def _at_once(rows: dict[int, int]) -> Iterator[list[int]]:
+def _at_once(sizes: dict[int, GroupSize]) -> Iterator[list[int]]:
     """Numbers of groups whose rows are exchanged together."""
     batch: list[int] = []
     count = 0
-    for number, size in rows.items():
-        if batch and count + size > _ROWS_AT_ONCE:
+    for number, size in sizes.items():
+        if batch and count + size.rows > _ROWS_AT_ONCE:
             yield batch
             batch, count = [], 0
         batch.append(number)
-        count += size
+        count += size.rows
     if batch:
         yield batch
 

@@ -37,7 +37,7 @@ from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.table.schema_history import internal_schemas
 from table_format.timeline.timeline import Timeline
-from table_writer.commit.rollback import rollback_failed_writes_locked
+from table_writer.commit.rollback import how_it_ends, rollback_failed_writes_locked
 from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.encoding.bloom_records import bloom_records, deleted_bloom_records
 from table_writer.encoding.metadata_records import Records, column_stats_records, deleted_column_stats_records
@@ -283,7 +283,7 @@ def _publish_when_current(client: TableClient, build: _Build, options: Mapping[s
         if time.monotonic() >= deadline:
             raise TransactionError(
                 f"{client.storage.uri}: {pending} is pending, and an index that is put to use now would miss it. Run "
-                "it again when the write has ended; if its writer is dead, any write rolls it back"
+                f"it again when the write has ended; {how_it_ends(timeline, pending)}"
             )
         build.progress(f"waiting for {pending}")
         time.sleep(_POLL)

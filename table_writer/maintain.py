@@ -15,11 +15,13 @@ import pyarrow as pa
 
 from catalog.amounts import bytes_text
 from table_format.config.table_config import require_writable
-from table_format.errors import HudiError, OptionError, did_you_mean
+from table_format.errors import HudiError, OptionError, UnsupportedTableError, did_you_mean
 from table_format.metadata_table import layout
 from table_format.table.client import TableClient
 from table_writer.archive.archive import ArchiveReport, archive, archive_locked
+from table_writer.cluster import cluster_by_policy, why_not_clustered
 from table_writer.execution.executor import Executor
+from table_writer.index_upkeep import IndexUpkeep, build_needed, needed_indexes
 from table_writer.metadata import instants
 from table_writer.metadata.compaction import clean_metadata_table, compact_metadata_table, due_compaction
 from table_writer.partition_ttl import ExpiryReport, expire_partitions
@@ -28,13 +30,14 @@ from table_writer.plan.options import WriteOptions
 from table_writer.repair import RepairReport, foresee_settling, repair, settle_locked
 from table_writer.services.clean import CleanReport, clean, is_due
 from table_writer.timeline.instants import table_lock
-from table_writer.timeline.options import ProtocolOptions
+from table_writer.timeline.options import TTL_DAYS, ProtocolOptions
 
 _log = logging.getLogger(__name__)
 _INCREMENTAL: Final = "hoodie.clean.incremental.enabled"
 
-DONE, PLANNED, NOTHING, FAILED = "done", "planned", "nothing", "failed"
-"""What became of a service: `PLANNED` in a dry run, `NOTHING` where it was not needed."""
+DONE, PLANNED, NOTHING, SKIPPED, FAILED = "done", "planned", "nothing", "skipped", "failed"
+"""What became of a service: `PLANNED` in a dry run, `NOTHING` where it was not needed, `SKIPPED` where the policy does
+not ask for it, or the table is of a kind that it does not serve."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +69,14 @@ class Service:
         plan: what it would do, as a report (a dataclass); changes nothing, and takes no lock.
         run: does it, and reports what was done.
         summary: of a report in a few words; empty where there is nothing to do.
+        skipped: why the policy leaves the service out; empty where it does not.
     """
 
     name: str
     plan: Callable[[Upkeep], Any]
     run: Callable[[Upkeep], Any]
     summary: Callable[[Any], str]
+    skipped: Callable[[Upkeep], str] = lambda _: ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +85,9 @@ class Step:
 
     Attributes:
         service: its name.
-        state: `DONE`, `PLANNED`, `NOTHING` or `FAILED`.
-        summary: in a few words; of a failed service the error.
-        report: of the service; None where it failed.
+        state: `DONE`, `PLANNED`, `NOTHING`, `SKIPPED` or `FAILED`.
+        summary: in a few words; of a failed service the error, of a skipped one why.
+        report: of the service; None where it failed or was skipped.
     """
 
     service: str
@@ -118,7 +123,7 @@ class MaintenanceReport:
     @property
     def idle(self) -> bool:
         """Whether nothing was needed."""
-        return all(step.state == NOTHING for step in self.steps)
+        return all(step.state in (NOTHING, SKIPPED) for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
         """The fields by name."""
@@ -189,7 +194,11 @@ def _step(service: Service, upkeep: Upkeep, *, dry_run: bool) -> Step:
     client = upkeep.client
     try:
         client.reload()
+        if reason := service.skipped(upkeep):
+            return Step(service.name, SKIPPED, reason)
         report = service.plan(upkeep) if dry_run else service.run(upkeep)
+    except UnsupportedTableError as error:
+        return Step(service.name, SKIPPED, " ".join(str(error).split()))
     except (HudiError, pa.ArrowException, OSError) as error:
         _log.warning("%s: %s failed: %s", client.storage.uri, service.name, error)
         return Step(service.name, FAILED, " ".join(str(error).split()))
@@ -234,6 +243,10 @@ def _cleaned(report: CleanReport) -> str:
     if not report.files:
         return ""
     return f"{_count(report.files, 'file')} of {_count(report.partitions, 'partition')}, {bytes_text(report.bytes)}"
+
+
+def _indexed(report: IndexUpkeep) -> str:
+    return "; ".join(f"{need.index}: {need.reason}" for need in report.needs)
 
 
 def _due_compaction(upkeep: Upkeep) -> MetadataCompaction:
@@ -289,6 +302,20 @@ SERVICES: Final = (
         lambda upkeep: expire_partitions(upkeep.client, upkeep.options, upkeep.executor, dry_run=True),
         lambda upkeep: expire_partitions(upkeep.client, upkeep.options, upkeep.executor),
         _expired,
+        lambda upkeep: "" if upkeep.protocol.ttl.days >= 1 else f"{TTL_DAYS} does not say how long partitions live",
+    ),
+    Service(
+        "index",
+        lambda upkeep: IndexUpkeep(needed_indexes(upkeep.client, upkeep.options)),
+        lambda upkeep: build_needed(upkeep.client, upkeep.options, upkeep.executor),
+        _indexed,
+    ),
+    Service(
+        "cluster",
+        lambda upkeep: cluster_by_policy(upkeep.client, upkeep.options, upkeep.executor, dry_run=True),
+        lambda upkeep: cluster_by_policy(upkeep.client, upkeep.options, upkeep.executor),
+        lambda clusterings: "; ".join(str(report) for report in clusterings.reports),
+        lambda upkeep: why_not_clustered(upkeep.client, upkeep.options),
     ),
     Service(
         "clean", lambda upkeep: _clean(upkeep, dry_run=True), lambda upkeep: _clean(upkeep, dry_run=False), _cleaned

@@ -102,9 +102,12 @@ def expire_partitions(
         client,
         Operation.DELETE_PARTITION,
         options.with_values({registry.PARTITIONS_TO_DELETE.key: None}),
-        choose=chosen.of,
+        choose=chosen.once_more,
     )
-    summary = job.run()
+    try:
+        summary = job.run()
+    except _NothingExpiredError:
+        return chosen.report()
     return chosen.report(summary.instant)
 
 
@@ -123,6 +126,10 @@ def expire_after_write(client: TableClient, options: WriteOptions, executor: Exe
         return
     if report.partitions:
         _log.info("%s: %d expired partitions deleted", client.storage.uri, len(report.partitions))
+
+
+class _NothingExpiredError(Exception):
+    """Somebody else deleted, or wrote to, all that had expired; the write is rolled back."""
 
 
 @dataclass
@@ -163,6 +170,16 @@ class _Choice:
         self._paths = paths
         self._files, self._bytes = (int(pc.sum(chosen[name], min_count=0).as_py()) for name in ("files", "bytes"))
         self._left = len(expired) - len(rows)
+        return self._paths
+
+    def once_more(self, timeline: Timeline) -> Sequence[str]:
+        """The same for a write that has begun.
+
+        Raises:
+            _NothingExpiredError: nothing is left to delete.
+        """
+        if not self.of(timeline):
+            raise _NothingExpiredError
         return self._paths
 
     def report(self, instant: str | None = None) -> ExpiryReport:

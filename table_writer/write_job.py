@@ -28,7 +28,7 @@ from table_writer.commit.transaction import WriteTransaction
 from table_writer.early_checks import refuse_options
 from table_writer.execution.executor import Executor, RowSource
 from table_writer.execution.progress import WriteProgress
-from table_writer.execution.sources import ComputedRows, refuse_untyped, without_delete_flag
+from table_writer.execution.sources import refuse_untyped, without_delete_flag
 from table_writer.indexed_write import write_by_index
 from table_writer.metadata.column_statistics import concat_statistics
 from table_writer.plan import option_registry as registry
@@ -210,7 +210,7 @@ class WriteJob:
 
     def _check_new_keys(self, outcome: Outcome) -> None:
         """Rows that were read from the table must be in it under the keys that are made of them."""
-        if not isinstance(self.source, ComputedRows) or self.source.new_keys is None:
+        if self.source is None or self.source.new_keys is None:
             return
         inserted = sum(file.stat.num_inserts for file in outcome.files)
         if inserted != self.source.new_keys:

@@ -26,7 +26,6 @@ from table_writer.commit.schema import history_of_write
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.execution.executor import Executor, RowSource
 from table_writer.execution.progress import WriteProgress
-from table_writer.execution.sources import ComputedRows
 from table_writer.files.file_change import WrittenFile
 from table_writer.metadata.column_statistics import indexable_columns
 from table_writer.metadata.index_deltas import DeltaFile, delta_folder
@@ -178,7 +177,7 @@ class WritePlans:
             duplicates=duplicates,
             delete=self.operation is Operation.DELETE,
             ordering=config.ordering_fields,
-            event_time=config.merge_mode == EVENT_TIME and not isinstance(self.source, ComputedRows),
+            event_time=config.merge_mode == EVENT_TIME and not (self.source is not None and self.source.is_computed),
             indexed=indexed,
             file_options=dict(self.options.texts),
             footer_texts=self.executor.footer_texts,

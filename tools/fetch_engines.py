@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.engines import presto, trino
+from tools.engines import presto, trino, trino_jar
 from tools.engines.artifacts import EngineMissingError
 from tools.engines.hive import jars, older_metastore, server
 from tools.engines.jdk import find_java
@@ -77,10 +77,19 @@ def servers() -> None:
             print(f"{error}; tests that need it will be skipped", file=sys.stderr)
 
 
+def connector() -> None:
+    """Build Trino's connector, where there is a JDK that can."""
+    try:
+        trino_jar.build()
+    except EngineMissingError as error:
+        print(f"{error}; tests that need it will be skipped", file=sys.stderr)
+
+
 def main() -> int:
     """Fetch what is missing; 0 in any case, so that the other tests still run."""
     bundles()
     servers()
+    connector()
     return 0
 
 

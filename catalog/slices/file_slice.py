@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import from_numpy
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 
 _LOGS = "logs"
 
@@ -77,11 +77,11 @@ def log_paths(files: pa.Table, root: str = "") -> pa.Array[Any]:
     """The log files of slices in merge order, one list a slice, below a root; relative to the table without one."""
     if _LOGS not in files.column_names:
         return _lists(pa.array([], pa.string()), np.zeros(files.num_rows + 1, np.int32))
-    logs: Any = files.column(_LOGS).combine_chunks()
+    logs: Any = one_chunk(files.column(_LOGS))
     counts = pc.fill_null(pc.list_value_length(logs), 0)
     offsets = np.concatenate([[0], np.cumsum(np.from_dlpack(counts.cast(pa.int64())))]).astype(np.int32)
     names = pc.struct_field(logs.flatten(), "file_name")
-    folders = files.column("partition").combine_chunks().take(pc.list_parent_indices(logs))
+    folders = one_chunk(files.column("partition")).take(pc.list_parent_indices(logs))
     inside = pc.utf8_ltrim(pc.binary_join_element_wise(folders, names, "/"), characters="/")
     return _lists(pc.binary_join_element_wise(root, inside, "/") if root else inside, offsets)
 

@@ -22,7 +22,7 @@ from pushdown.columns import resolve_column
 from pushdown.errors import UnknownColumnError
 from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
-from table_format.codecs.arrow_numpy import from_numpy, strings, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, strings, to_numpy, valid_mask
 from table_format.config.table_config import KeyGeneratorType, TableConfig
 from table_format.errors import OptionError
 from table_format.keys.key_text import key_texts
@@ -202,8 +202,8 @@ def _exact(config: TableConfig, columns: list[_Column], partitions: Any) -> Path
     # A type whose values paths do not give is read as text, so that the other fields can be parsed.
     read_as = [column.kind if _has_one_text(column.kind) else pa.string() for column in columns]
     table = parse_partition_paths(paths, fields, read_as, hive_style=config.hive_style, url_encode=config.url_encode)
-    arrays: list[Any] = [table.column(i).combine_chunks() for i in range(len(fields))]
-    parsed = to_numpy(table.column(len(fields)).combine_chunks())
+    arrays: list[Any] = [one_chunk(table.column(i)) for i in range(len(fields))]
+    parsed = to_numpy(one_chunk(table.column(len(fields))))
     again = _paths_of(config, fields, arrays)
     known = parsed & to_numpy(pc.fill_null(pc.equal(again, paths), False))
     # of texts only, and names of fields, can a part hold a slash

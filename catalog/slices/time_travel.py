@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from table_format.actions.table_services import CleanerPlan, CleanMetadata
+from table_format.codecs.arrow_numpy import one_chunk
 from table_format.errors import MissingFileError, OptionError
 from table_format.instant import Action, State, is_calendar_time, parse_as_of
 from table_format.slices.file_slices import (
@@ -104,7 +105,7 @@ def _lost(
     """The deleted files that the past state needs."""
     partitions, names = zip(*deleted, strict=True) if deleted else ((), ())
     gone = pa.table(list(map(pa.array, (partitions, names, [1] * len(names)), FILES_SCHEMA.types)), FILES_SCHEMA.names)
-    there = listed.column("file_name").combine_chunks()
+    there = one_chunk(listed.column("file_name"))
     gone = gone.filter(pc.invert(pc.is_in(gone.column("file_name"), there)))
     lost = _needed(listed, gone, timeline, as_of, archived=None, read_optimized=read_optimized)
     if lost.num_rows:
@@ -127,9 +128,9 @@ def _needed(
     both = pa.concat_tables([listed.select(FILES_SCHEMA.names), gone])
     slices = read_optimized_slices if read_optimized else latest_file_slices
     then = slices(both, timeline, as_of=as_of, replaced=replaced_file_groups(timeline, as_of, archived=archived))
-    logs: Any = then.column("logs").combine_chunks()
+    logs: Any = one_chunk(then.column("logs"))
     names = pc.struct_field(logs.flatten(), "file_name")
-    needed = pa.concat_arrays([then.column("file_name").combine_chunks(), names])
+    needed = pa.concat_arrays([one_chunk(then.column("file_name")), names])
     return gone.filter(pc.is_in(gone.column("file_name"), needed))
 
 

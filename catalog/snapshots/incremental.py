@@ -21,8 +21,14 @@ from pushdown.builder import col
 from pushdown.expression import HudiExpression
 from table_format.actions.commit import CommitMetadata
 from table_format.actions.table_services import ClusteringPlan
-from table_format.codecs.arrow_numpy import to_numpy
-from table_format.errors import MissingFileError, OptionError, PendingWriteError, UnsupportedTableError
+from table_format.codecs.arrow_numpy import one_chunk, to_numpy
+from table_format.errors import (
+    MissingFileError,
+    OptionError,
+    PendingWriteError,
+    UndoneWriteError,
+    UnsupportedTableError,
+)
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State, parse_as_of
 from table_format.meta_columns import COMMIT_TIME
 from table_format.table.client import TableClient
@@ -90,25 +96,25 @@ class InstantRange:
         Args:
             files: slices with `partition`, `file_id`, `instant`, `file_name` and, if any has logs, `logs`.
         """
-        has_base: Mask = to_numpy(files.column("file_name").combine_chunks().is_valid())
+        has_base: Mask = to_numpy(one_chunk(files.column("file_name")).is_valid())
         return (has_base & self._newer(files.column("instant"))) | self._changed_by_logs(files)
 
     def _newer(self, instants: Any) -> Mask:
         """Whether each write is after the beginning, by its completion time if that is known, else by its instant."""
         distinct: list[Any] = pc.unique(instants).to_pylist()
         newer = [t for t in distinct if self.completions.get(t, t) > self.begin]
-        mask: Mask = to_numpy(pc.is_in(instants, pa.array(newer, pa.string())).combine_chunks())
+        mask: Mask = to_numpy(one_chunk(pc.is_in(instants, pa.array(newer, pa.string()))))
         return mask
 
     def _changed_by_logs(self, files: pa.Table) -> Mask:
         if "logs" not in files.column_names:
             return np.zeros(files.num_rows, np.bool_)
-        has_logs: Mask = to_numpy(pc.greater(pc.list_value_length(files.column("logs").combine_chunks()), 0))
+        has_logs: Mask = to_numpy(pc.greater(pc.list_value_length(one_chunk(files.column("logs"))), 0))
         if self.touched is None:
             return has_logs
         groups = pc.binary_join_element_wise(files.column("partition"), files.column("file_id"), "\0")
         wanted = pa.array([f"{partition}\0{file_id}" for partition, file_id in self.touched], pa.string())
-        touched: Mask = to_numpy(pc.is_in(groups, wanted).combine_chunks())
+        touched: Mask = to_numpy(one_chunk(pc.is_in(groups, wanted)))
         return has_logs & touched
 
 
@@ -127,6 +133,7 @@ def instant_range(
     Raises:
         OptionError: a text is not a time, the end is before the beginning, or before what the timeline still has.
         PendingWriteError: a write of the range is pending (layout 1), and the range may not end before it.
+        UndoneWriteError: the range begins at a write that a rollback or a restore has taken back.
         UnsupportedTableError: the table's rows have no commit time, or a clustering of the range changed it.
     """
     config = client.config
@@ -139,6 +146,7 @@ def instant_range(
         if begin.strip() == EARLIEST or not begin.strip(" 0")
         else parse_as_of(begin, config.timeline_timezone)
     )
+    _refuse_undone(timeline, first)
     last = None if end is None or end.strip() == LATEST else parse_as_of(end, config.timeline_timezone)
     if last is not None and last < first:
         raise OptionError(f"incremental {begin}..{end}: the end is before the beginning")
@@ -163,6 +171,24 @@ def instant_range(
     inside = [i for i in then.writes if known.includes(completions.get(i.time, i.time))]
     writes = {instant: then.commit_metadata(instant) for instant in inside}
     return dataclasses.replace(known, rewrites=_rewrites(then, writes), touched=_touched(known, then, writes))
+
+
+def _refuse_undone(timeline: Timeline, begin: str) -> None:
+    """Refuse to go on after a write that is gone, since the reader may hold rows of it, and would keep them."""
+    if begin == _TIMELESS or timeline.find(begin) is not None:
+        return
+    whole = with_archive(timeline) if timeline.writes and begin < timeline.writes[0].time else timeline
+    if begin not in whole.rolled_back:
+        return
+    older = [write.time for write in with_archive(timeline).writes if write.time < begin]
+    last = older[-1] if older else EARLIEST
+    raise UndoneWriteError(
+        f"incremental from {begin}: a rollback or restore took this write back, so rows that were read of it, and of "
+        f"others after {last}, are no longer in the table, or have their earlier values. Undo them where they "
+        "went, such as by the table's present state (a scan without a range), or if they went nowhere begin at "
+        f"{last}",
+        last,
+    )
 
 
 def _pending_write(timeline: Timeline, begin: str, end: str | None) -> Instant | None:

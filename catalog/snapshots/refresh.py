@@ -18,6 +18,7 @@ import pyarrow as pa
 from catalog.slices.slice_set import Rows, SliceSet
 from catalog.snapshots.snapshot import Snapshot
 from table_format.actions.commit import CommitMetadata, WriteStat
+from table_format.codecs.arrow_numpy import one_chunk
 from table_format.instant import WRITE_ACTIONS, Action, Instant
 from table_format.slices.file_slices import FILES_SCHEMA, REPLACED_SCHEMA, latest_file_slices
 from table_format.table.client import TableClient
@@ -134,7 +135,7 @@ def _with_writes(snapshot: Snapshot, timeline: Timeline, writes: _Writes) -> tup
     if not position_of.keys() >= set(groups):
         return None  # a file that is not of the group that the write names
     before: Rows = np.array([position_of[group] for group in groups], np.int64)
-    names: Any = touched.files.column("file_name").combine_chunks()
+    names: Any = one_chunk(touched.files.column("file_name"))
     after = slices.with_changes(newest, before, at[at >= 0], names)
     return None if after.is_stale else (after, replaced)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pushdown.evaluation.evaluate import Outcomes, evaluate
 from pushdown.evaluation.statistics import ColumnStatistics
-from pushdown.expression import Constant, HudiExpression, Predicate
+from pushdown.expression import Constant, HudiExpression, ImageTest, Predicate
 from pushdown.simplify import simplify
 from pushdown.walk import fold, leaves, rebuilt
 
@@ -67,7 +67,7 @@ class Residuals:
         def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
             if children:
                 return rebuilt(node, children)
-            truth = sure.get(node, 0) if isinstance(node, Predicate) else 0
+            truth = sure.get(node, 0) if isinstance(node, Predicate | ImageTest) else 0
             return Constant(_TRUTHS[truth]) if truth else node
 
         left = simplify(fold(self._expression, visit)) if sure else self._expression
@@ -76,12 +76,12 @@ class Residuals:
 
 def _foldable(
     expression: HudiExpression | None, statistics: Mapping[str, ColumnStatistics], partitions: int
-) -> list[Predicate]:
+) -> list[Predicate | ImageTest]:
     """The predicates on columns whose values paths give, each once; none if evaluating them costs too much."""
     if expression is None or not statistics or not partitions:
         return []
     predicates = dict.fromkeys(
-        leaf for leaf in leaves(expression) if isinstance(leaf, Predicate) and leaf.column in statistics
+        leaf for leaf in leaves(expression) if isinstance(leaf, Predicate | ImageTest) and leaf.column in statistics
     )
     return list(predicates) if len(predicates) * partitions <= _MOST_WORK else []
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from catalog.concurrency.caches import memoize
-from catalog.snapshots.scan_options import BUCKET_COUNT
+from catalog.snapshots.scan_options import BUCKET_COUNT, ScanOptions
 from catalog.snapshots.snapshot import Snapshot
 from catalog.stages.named_keys import HashedKeys, HashFields, HashParts, hash_fields, hashed_keys, parts_of_key
 from catalog.stages.stage import FileRows, StageInput
@@ -42,14 +42,14 @@ def prune_by_bucket(stage_input: StageInput) -> Verdict:
     Returns:
         The files kept, or why the filter or the table does not name buckets.
     """
-    fields = hash_fields(stage_input)
+    snapshot, options = stage_input.snapshot, stage_input.options
+    fields = hash_fields(snapshot.config, options)
     if isinstance(fields, CannotPrune):
         return fields
     keys = hashed_keys(stage_input, fields)
     if isinstance(keys, CannotPrune):
         return keys
-    snapshot = stage_input.snapshot
-    rings = memoize(snapshot, "hash rings", lambda: load_hash_rings(snapshot, stage_input.options.threads))
+    rings = memoize(snapshot, "hash rings", lambda: load_hash_rings(snapshot, options.threads))
     if isinstance(rings, CannotPrune):
         return rings
     if rings is not None:
@@ -63,7 +63,9 @@ def _by_rings(stage_input: StageInput, fields: HashFields, keys: HashedKeys, rin
     def fits(row: int, parts: set[HashParts]) -> bool:
         return bool(rings.may_hold(snapshot, np.array([row]), parts)[0])
 
-    doubt = memoize(snapshot, ("checked rings", fields), lambda: _contradiction(stage_input, fields, fits))
+    doubt = memoize(
+        snapshot, ("checked rings", fields), lambda: _contradiction(snapshot, stage_input.options, fields, fits)
+    )
     if doubt is not None:
         return CannotPrune(doubt)
     keep = rings.may_hold(snapshot, stage_input.rows, keys.parts)
@@ -72,8 +74,36 @@ def _by_rings(stage_input: StageInput, fields: HashFields, keys: HashedKeys, rin
 
 
 def _by_counts(stage_input: StageInput, fields: HashFields, keys: HashedKeys) -> Verdict:
-    snapshot = stage_input.snapshot
-    count = _bucket_count(stage_input)
+    layout = counted_buckets(stage_input.snapshot, fields, stage_input.options)
+    if isinstance(layout, CannotPrune):
+        return layout
+    wanted = {bucket_id_one(parts, layout.count) for parts in keys.parts}
+    keep = np.isin(layout.numbers[stage_input.rows], np.fromiter(wanted, np.int64, len(wanted)))
+    return Candidates(keep, f"{len(wanted):,} of {layout.count:,} buckets can hold the keys named by {keys.named_by}")
+
+
+@dataclass(frozen=True, eq=False)
+class CountedBuckets:
+    """One count of buckets for all partitions.
+
+    Attributes:
+        count: of the buckets.
+        numbers: the bucket of the file at each position.
+    """
+
+    count: int
+    numbers: NDArray[np.int64]
+
+
+def counted_buckets(snapshot: Snapshot, fields: HashFields, options: ScanOptions) -> CountedBuckets | CannotPrune:
+    """The buckets of a table without consistent hashing, or what is doubtful about them.
+
+    Args:
+        snapshot: the table.
+        fields: what it hashes.
+        options: of the scan.
+    """
+    count = _bucket_count(snapshot, options)
     if isinstance(count, CannotPrune):
         return count
     buckets = snapshot.bucket_numbers()
@@ -86,18 +116,14 @@ def _by_counts(stage_input: StageInput, fields: HashFields, keys: HashedKeys) ->
     doubt = memoize(
         snapshot,
         ("checked buckets", fields, count),
-        lambda: _too_large(count, buckets) or _contradiction(stage_input, fields, fits),
+        lambda: _too_large(count, buckets) or _contradiction(snapshot, options, fields, fits),
     )
-    if doubt is not None:
-        return CannotPrune(doubt)
-    wanted = {bucket_id_one(parts, count) for parts in keys.parts}
-    keep = np.isin(buckets[stage_input.rows], np.fromiter(wanted, np.int64, len(wanted)))
-    return Candidates(keep, f"{len(wanted):,} of {count:,} buckets can hold the keys named by {keys.named_by}")
+    return CountedBuckets(count, buckets) if doubt is None else CannotPrune(doubt)
 
 
-def _bucket_count(stage_input: StageInput) -> int | CannotPrune:
+def _bucket_count(snapshot: Snapshot, options: ScanOptions) -> int | CannotPrune:
     """How many buckets each partition has, where that is certain."""
-    snapshot, config, options = stage_input.snapshot, stage_input.snapshot.config, stage_input.options
+    config = snapshot.config
     rules = memoize(snapshot, "bucket rules", lambda: partition_bucket_rules(snapshot.client.storage))
     if rules is not None:
         # The rules do not say which of their versions a partition was written by, nor which partitions are older.
@@ -118,14 +144,13 @@ def _too_large(count: int, buckets: NDArray[np.int64]) -> str | None:
 
 
 def _contradiction(
-    stage_input: StageInput, fields: HashFields, fits: Callable[[int, set[HashParts]], bool]
+    snapshot: Snapshot, options: ScanOptions, fields: HashFields, fits: Callable[[int, set[HashParts]], bool]
 ) -> str | None:
     """The contradiction between some footers' record keys and the bucket layout; None if there is none.
 
     Apache's writers do not read a bucket count from the table, so a job with another count made other buckets. Rules by
     partition that were in a job's options alone show in these keys only.
     """
-    snapshot = stage_input.snapshot
 
     def stray(row: int) -> str | None:
         path = str(snapshot.path(row))
@@ -138,7 +163,7 @@ def _contradiction(
                 return f"key {key!r} is in {path}, which contradicts buckets hashed by {', '.join(fields.hashed)}"
         return None
 
-    with ThreadPoolExecutor(stage_input.options.threads, thread_name_prefix="hudi-buckets") as pool:
+    with ThreadPoolExecutor(options.threads, thread_name_prefix="hudi-buckets") as pool:
         return next(filter(None, pool.map(stray, _checked(snapshot))), None)
 
 

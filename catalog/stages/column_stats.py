@@ -22,9 +22,9 @@ from catalog.stages.stage import FileRows, StageInput
 from catalog.statistics.indexed_column import IndexedColumn
 from pushdown.evaluation.evaluate import Outcomes, evaluate
 from pushdown.evaluation.statistics import ColumnStatistics
-from pushdown.expression import And, HudiExpression, Predicate, all_of
+from pushdown.expression import And, HudiExpression, all_of
 from pushdown.verdict import Candidates, CannotPrune, Verdict
-from pushdown.walk import columns_of, leaves
+from pushdown.walk import column_types, columns_of
 from table_format.codecs.arrow_numpy import valid_mask
 
 _ALL_FROM = 4
@@ -95,15 +95,6 @@ def _by_constants(stage_input: StageInput) -> Verdict:
     if outcomes.can_true.any() and not outcomes.only_true.any():
         return CannotPrune("the filter names no column whose statistics could help")
     return Candidates(outcomes.can_true.copy(), "the filter is the same for every row", outcomes.only_true.copy())
-
-
-def column_types(expression: HudiExpression) -> dict[str, pa.DataType]:
-    """The columns that a bound filter mentions, and their types."""
-    types: dict[str, pa.DataType] = {}
-    for leaf in leaves(expression):
-        if isinstance(leaf, Predicate) and leaf.column_type is not None:
-            types.setdefault(leaf.column, leaf.column_type)
-    return types
 
 
 def _file_statistics(stage_input: StageInput, kinds: Mapping[str, pa.DataType]) -> _FileStatistics:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from catalog.snapshots.scan_options import ScanOptions
 from catalog.stages.stage import StageInput
 from pushdown.columns import ResolvedColumn, resolve_column
 from pushdown.errors import UnknownColumnError
@@ -21,8 +22,8 @@ from table_format.meta_columns import RECORD_KEY
 MOST_KEYS = 10_000
 """A filter that names more keys counts as naming none."""
 
-# A key of one field is its value alone; with other generators releases differ, and some write `field:value`.
-_PLAIN_KEYS = frozenset({KeyGeneratorType.SIMPLE, KeyGeneratorType.NON_PARTITION, KeyGeneratorType.TIMESTAMP})
+PLAIN_KEYS = frozenset({KeyGeneratorType.SIMPLE, KeyGeneratorType.NON_PARTITION, KeyGeneratorType.TIMESTAMP})
+"""Generators whose key of one field is its value alone; with others releases differ, and some write `field:value`."""
 HashParts: TypeAlias = "tuple[str | None, ...]"
 
 
@@ -88,7 +89,7 @@ def single_texts(config: TableConfig, values: Iterable[str]) -> list[str]:
         values: texts of the key field.
     """
     plain = [*values]
-    if config.key_generator in _PLAIN_KEYS:
+    if config.key_generator in PLAIN_KEYS:
         return plain
     return [*plain, *(f"{config.record_key_fields[0]}:{value}" for value in plain)]
 
@@ -143,9 +144,8 @@ class HashedKeys:
     parts: frozenset[HashParts]
 
 
-def hash_fields(stage_input: StageInput) -> HashFields | CannotPrune:
+def hash_fields(config: TableConfig, options: ScanOptions) -> HashFields | CannotPrune:
     """The key fields that a table hashes, by its properties or the scan's options."""
-    config, options = stage_input.snapshot.config, stage_input.options
     if config.index_type is not None and config.index_type.upper() not in {"BUCKET", "BUCKET_INDEX"}:
         return CannotPrune(f"the table's index is {config.index_type}")
     if not config.record_key_fields:

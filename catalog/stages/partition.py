@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from catalog.concurrency.caches import memoize
 from catalog.slices.path_values import PathValues
 from catalog.snapshots.snapshot import Snapshot
-from catalog.stages.column_stats import column_types
 from catalog.stages.stage import FileRows, StageInput
 from catalog.statistics.aggregate import aggregate_statistics
 from catalog.statistics.indexed_column import concat_statistics
@@ -27,7 +26,7 @@ from pushdown.evaluation.key_bindings import key_bindings
 from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.expression import HudiExpression
 from pushdown.verdict import Candidates, CannotPrune, Verdict
-from pushdown.walk import columns_of, restrict
+from pushdown.walk import column_types, columns_of, restrict
 from table_format.keys.timestamp_keys import path_of_text
 
 _MOST_TIMES = 10_000

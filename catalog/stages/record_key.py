@@ -69,7 +69,7 @@ def prune_by_record_key(stage_input: StageInput) -> Verdict:
     if isinstance(located, CannotPrune):
         return located
     keep = _in_groups(snapshot, stage_input.rows, located)
-    key_count = len(located.column("key").combine_chunks().unique())
+    key_count = len(one_chunk(located.column("key")).unique())
     return Candidates(keep, f"the record index has {key_count:,} of the keys named by {keys.named_by}")
 
 
@@ -133,7 +133,7 @@ def _located(snapshot: Snapshot, table: MetadataTable, keys: NamedKeys) -> pa.Ta
 
 
 def _has_all_groups(snapshot: Snapshot, located: pa.Table) -> bool:
-    groups = located.column("file_id").combine_chunks().unique()
+    groups = one_chunk(located.column("file_id")).unique()
     there = pc.is_in(groups, one_chunk(snapshot.slices.listed.column("file_id")))
     return bool(pc.all(there, min_count=0).as_py())
 
@@ -142,7 +142,7 @@ def _in_groups(snapshot: Snapshot, rows: NDArray[np.int64], located: pa.Table) -
     """For each file, whether its group is among those located; only ids are compared for all of them."""
     at = from_numpy(rows)
     file_ids = one_chunk(snapshot.slices.listed.column("file_id")).take(at)
-    keep: NDArray[np.bool_] = to_numpy(pc.is_in(file_ids, located.column("file_id").combine_chunks())).astype(np.bool_)
+    keep: NDArray[np.bool_] = to_numpy(pc.is_in(file_ids, one_chunk(located.column("file_id")))).astype(np.bool_)
     # File ids are nearly unique in a table; for the few files left the partition is compared too.
     groups = {*zip(located.column("partition").to_pylist(), located.column("file_id").to_pylist(), strict=True)}
     for position in np.flatnonzero(keep):

@@ -117,9 +117,9 @@ def aggregate_statistics(
     except pa.ArrowNotImplementedError:
         return CannotPrune(f"values of type {kind} have no order")
     at = np.full(count, len(ranges), np.int64)
-    at[to_numpy(ranges.column("group").combine_chunks())] = np.arange(len(ranges))
+    at[to_numpy(one_chunk(ranges.column("group")))] = np.arange(len(ranges))
     rows = from_numpy(at, at < len(ranges))
-    ends = [ranges.column(name).combine_chunks().take(rows) for name in ("lower_min", "upper_max")]
+    ends = [one_chunk(ranges.column(name)).take(rows) for name in ("lower_min", "upper_max")]
     bounds = [pc.if_else(from_numpy(mask), null, end) for mask, end in zip(unknown, ends, strict=True)]
     # The null count says one of three things: no nulls (0 of 1), nothing but nulls (1 of 1), or unknown (null).
     no_value, no_null = ~may_value, ~has(believed.may_null)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import from_numpy, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 
 DEFAULT_BLOCK_SIZE = 125_829_120
 """Bytes of a row group as Apache's writers count them, unless `hoodie.parquet.block.size` says otherwise."""
@@ -73,10 +73,10 @@ def without_merged_ranges(entries: pa.Table, kind: pa.DataType, files: pa.Table,
         return entries
     rows = np.flatnonzero(doubtful)
     some = entries.take(from_numpy(rows))
-    at = pc.index_in(some.column("file_name"), files.column("file_name").combine_chunks())
-    sizes = _numbers(files.column("size").combine_chunks().take(at.combine_chunks()), 0)
+    at = pc.index_in(some.column("file_name"), one_chunk(files.column("file_name")))
+    sizes = _numbers(one_chunk(files.column("size")).take(one_chunk(at)), 0)
     # An unknown number of rows may be any.
-    counts = _numbers(some.column("value_count").combine_chunks(), _PAGE)
+    counts = _numbers(one_chunk(some.column("value_count")), _PAGE)
     is_base = ~_mask(pc.is_null(at))
     unsound = rows[is_base & limit.may_be_several(sizes, counts)]
     if not len(unsound):
@@ -110,7 +110,7 @@ def _leaves(kind: pa.DataType) -> list[bool]:
 
 
 def _mask(values: Any) -> NDArray[np.bool_]:
-    whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    whole = one_chunk(values)
     mask: NDArray[np.bool_] = to_numpy(whole).astype(np.bool_)
     return mask
 

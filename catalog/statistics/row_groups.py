@@ -11,8 +11,8 @@ import pyarrow as pa
 from catalog.concurrency.caches import memoize
 from pushdown.evaluation.evaluate import Outcomes, evaluate
 from pushdown.evaluation.statistics import ColumnStatistics
-from pushdown.expression import HudiExpression, Predicate
-from pushdown.walk import leaves
+from pushdown.expression import HudiExpression
+from pushdown.walk import column_types
 from table_format.base_file.footer import BaseFileFooter, FooterStatistics, footer_statistics
 
 
@@ -77,13 +77,9 @@ def _extent(row_group: Any) -> tuple[int, int]:
 
 def outcomes_of(files: Sequence[RowGroups], expression: HudiExpression) -> Outcomes:
     """The truth values that a bound filter may have in the row groups of some files, one file after the other."""
-    kinds: dict[str, pa.DataType] = {}
-    for leaf in leaves(expression):
-        if isinstance(leaf, Predicate) and leaf.column_type is not None:
-            kinds.setdefault(leaf.column, leaf.column_type)
     statistics = {
         column: _column([one for file in files for one in file.statistics(column, kind)], kind)
-        for column, kind in kinds.items()
+        for column, kind in column_types(expression).items()
     }
     return evaluate(expression, statistics, sum(map(len, files)))
 

@@ -44,6 +44,7 @@ _COMMANDS: Final = {
     "gateway": "hudi_catalog.cli.serve_commands",
     "metastore": "hudi_catalog.cli.serve_commands",
     "hive-jar": "hudi_catalog.hive.handler",
+    "trino-plugin": "hudi_catalog.trino.connector.plugin",
     "serve": "hudi_catalog.cli.serve_commands:serve_app",
     "index": "hudi_catalog.cli.index_service_commands:index_app",
     "savepoint": "hudi_catalog.cli.service_commands:savepoint_app",

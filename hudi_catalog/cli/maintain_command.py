@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pyarrow as pa
 import typer
 from rich.console import Console
-from rich.progress import track
 
 from catalog.catalog import Catalog, TableEntry
 from catalog.concurrency.late_tables import DEFAULT_SECONDS, LateTables
-from catalog.concurrency.workers import each, leave_if_hung
+from catalog.concurrency.workers import leave_if_hung
 from hudi_catalog.cli.arguments import Config, WriterOptions, all_options, print_json
 from hudi_catalog.cli.service_commands import DryRun
-from hudi_catalog.metastore.commands import TableTimeout
+from hudi_catalog.metastore.commands import TableTimeout, each_table
 from hudi_catalog.table import open_table
 from table_format.config.table_config import require_writable
 from table_format.errors import HudiError, LateTableError, OptionError, UnsupportedTableError
-from table_writer.maintain import FAILED, NOTHING, wanted_services
+from table_writer.maintain import FAILED, NOTHING, SKIPPED, wanted_services
 from table_writer.plan import option_registry as registry
 from table_writer.plan.options import WriteOptions
 from table_writer.timeline.options import ProtocolOptions
@@ -86,7 +85,7 @@ def maintain(
     for outcome in outcomes:
         written.append(_json(outcome))
         if not as_json:
-            _print(outcome, dry_run=dry_run)
+            _print(outcome, dry_run=dry_run, reasons=dry_run or services is not None)
         bad = outcome.problem is not None or (outcome.skipped is not None and not every)
         failed |= bad or (outcome.report is not None and outcome.report.failed)
     if as_json:
@@ -123,34 +122,25 @@ def _all(warehouse: str, options: dict[str, str], late: LateTables, *, dry_run: 
         except (HudiError, pa.ArrowException, OSError) as error:
             return _Outcome(entry.path, problem=str(error))
 
-    console = Console(stderr=True)
-    results = each(entries, attempt, _THREADS, "hudi-maintain")
-    disable = not console.is_terminal
-    tracked = track(results, "tables", len(entries), console=console, transient=True, disable=disable)
-    for entry, outcome in zip(entries, tracked, strict=True):
-        if isinstance(outcome, LateTableError):
-            yield _Outcome(entry.path, problem=str(outcome))
-        elif isinstance(outcome, Exception):
-            raise outcome
-        else:
-            yield outcome
+    for entry, outcome in each_table(entries, attempt, _THREADS, "hudi-maintain"):
+        yield _Outcome(entry.path, problem=str(outcome)) if isinstance(outcome, LateTableError) else outcome
 
 
-def _print(outcome: _Outcome, *, dry_run: bool) -> None:
+def _print(outcome: _Outcome, *, dry_run: bool, reasons: bool) -> None:
+    """Print what became of a table; with `reasons` also why services were left out."""
     if outcome.report is None:
         reason = " ".join((outcome.problem or outcome.skipped or "").split())
         how = "" if outcome.problem else "skipped: "
         sys.stderr.write(f"hudi-catalog: {outcome.path}: {how}{reason}\n")
         return
     report = outcome.report
-    steps = [step for step in report.steps if step.state != NOTHING]
-    if not steps:
-        sys.stdout.write(f"{report.name}: nothing to do\n")
-        return
-    sys.stdout.write(f"{report.name}:{' would do' if dry_run else ''}\n")
-    for step in steps:
-        failed = "failed: " if step.state == FAILED else ""
-        sys.stdout.write(f"  {step.service:<8} {failed}{step.summary}\n")
+    title = " nothing to do" if report.idle else " would do" if dry_run else ""
+    sys.stdout.write(f"{report.name}:{title}\n")
+    for step in report.steps:
+        if step.state == NOTHING or (step.state == SKIPPED and not reasons):
+            continue
+        prefix = {FAILED: "failed: ", SKIPPED: "skipped: "}.get(step.state, "")
+        sys.stdout.write(f"  {step.service:<8} {prefix}{step.summary}\n")
 
 
 def _json(outcome: _Outcome) -> dict[str, Any]:

@@ -99,15 +99,23 @@ def serve_trino(
     print_catalog: Annotated[
         bool, typer.Option("--print-catalog", help="Print the catalog file for Trino, and exit.")
     ] = False,
+    connector: Annotated[bool, typer.Option("--connector", help="Print the one for our connector instead.")] = False,
     presto: Annotated[bool, typer.Option("--presto", help="Print the catalog file for Presto instead.")] = False,
     verbose: Verbose = False,
 ) -> None:
-    """Serve tables to Trino's and Presto's Thrift connector."""
+    """Serve tables to Trino's connector hudi_catalog, and to Trino's and Presto's Thrift connectors."""
+    from hudi_catalog.trino.connector.plugin import catalog_lines as connector_lines
     from hudi_catalog.trino.serve import catalog_lines
 
     has_tls = tls_certificate is not None
+
+    def lines(port: int) -> list[str]:
+        if connector:
+            return connector_lines(host, port, tls=has_tls, secret=secret_file is not None)
+        return catalog_lines(host, port, tls=has_tls, presto=presto)
+
     if print_catalog:
-        sys.stdout.write("\n".join(catalog_lines(host, port, tls=has_tls, presto=presto)) + "\n")
+        sys.stdout.write("\n".join(lines(port)) + "\n")
         return
     require("hudi-catalog serve", "services", *SERVICES)
     from hudi_catalog.server.security import load_secret, tls_files
@@ -130,9 +138,8 @@ def serve_trino(
 
     def greeting() -> str:
         engine = "Presto" if presto else "Trino"
-        lines = catalog_lines(host, serving.port, tls=has_tls, presto=presto)
         head = f"serving {warehouse} to {engine} at {host}:{serving.port}; a catalog file for {engine}:"
-        return "\n    ".join([head, *lines])
+        return "\n    ".join([head, *lines(serving.port)])
 
     _run(serving, greeting, http_host)
 

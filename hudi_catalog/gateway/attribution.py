@@ -29,11 +29,11 @@ from hudi_catalog.gateway.parsing import DIALECT, Query
 from hudi_catalog.gateway.statement import NotRewrittenError, Reason, SessionNames
 from pushdown.errors import FilterSyntaxError
 from pushdown.expression import Constant, HudiExpression
-from pushdown.sql.condition import moved
+from pushdown.sql.constants import fold_constants, moved
 from pushdown.sql.literal import literal_value
 from pushdown.sql.operands import days_of
 from pushdown.sql.queries import table_scans
-from pushdown.sql.scopes import table_parts
+from pushdown.sql.scopes import FULL_NAME, table_parts
 
 _FUNCTIONS = tuple(
     getattr(exp, name) for name in ("CurrentDate", "CurrentTimestamp", "Localtimestamp") if hasattr(exp, name)
@@ -188,6 +188,8 @@ _MOST_PARTS = 3
 # Every condition is evaluated for every table joined before it.
 _MOST_JOINS = 60
 
+_STAR = "*"
+
 _TABLE_WORDS = {"FROM": 0, "JOIN": 0, "TABLE": 0, "DESCRIBE": 0, "DESC": 0, "USING": 0, "(": 1, ",": 1}
 
 
@@ -198,6 +200,94 @@ class FullName:
     catalog: str
     schema: str
     table: str
+
+
+@dataclass(frozen=True)
+class Qualifier:
+    """A table's name before one of its columns.
+
+    Attributes:
+        start: position in the text.
+        end: the position after it.
+        column: the column's name in lower case, `*` for all.
+    """
+
+    start: int
+    end: int
+    column: str
+
+
+class QualifierError(Exception):
+    """A qualified name whose meaning could change."""
+
+
+class Qualifiers:
+    """Columns that a query names with their table's schema or catalog: `hive.shop.orders.price`.
+
+    The table is replaced by a sub-query that is called `orders`, so such a column has to become `orders.price`. Where
+    the name might mean another column then, the table is left alone.
+
+    Args:
+        tree: its syntax tree.
+        lexemes: of its text.
+    """
+
+    def __init__(self, tree: Any, lexemes: Sequence[Lexeme]) -> None:
+        self._chains = [
+            (chain[0].start, tuple(part.name or part.text for part in chain))
+            for chain in dotted_names(lexemes)
+            if len(chain) > 2
+        ]
+        columns = tree.find_all(exp.Column) if self._chains else []
+        self._columns: Mapping[int, Any] = {
+            column.parts[0].meta["start"]: column for column in columns if "start" in column.parts[0].meta
+        }
+
+    def of(self, table: Any, name: tuple[str, ...], own: str) -> tuple[Qualifier, ...]:
+        """The columns that are named with a table's schema, or schema and catalog.
+
+        Args:
+            table: in the syntax tree, without an alias.
+            name: its full name in lower case: catalog, schema, table.
+            own: its last part in lower case, which remains.
+
+        Raises:
+            QualifierError: such a name may mean something else once the table is replaced.
+        """
+        qualifiers = []
+        for start, chain in self._chains:
+            size = next((n for n in (3, 2) if len(chain) > n and chain[:n] == name[-n:]), None)
+            if size is not None:
+                qualifiers.append(self._qualifier(table, start, name[-size:]))
+        if qualifiers and sum(other == own for other in _names_beside(table)) > 1:
+            raise QualifierError(f"columns are called by {'.'.join(name)}, and another table is called {own}")
+        return tuple(qualifiers)
+
+    def _qualifier(self, table: Any, start: int, name: tuple[str, ...]) -> Qualifier:
+        column = self._columns.get(start)
+        size = len(name)
+        parts = [] if column is None else column.parts
+        places = [part.meta for part in parts[:size]]
+        if (
+            column is None
+            or len(parts) <= size
+            or tuple(part.name.lower() for part in parts[:size]) != name
+            or not all("end" in place for place in places)
+            # in an inner query its column may be one of a table there
+            or column.find_ancestor(exp.Select) is not table.find_ancestor(exp.Select)
+        ):
+            raise QualifierError(f"columns are called by {'.'.join(name)}")
+        last = parts[size]
+        return Qualifier(start, places[-1]["end"] + 1, _STAR if isinstance(last, exp.Star) else last.name.lower())
+
+
+def _names_beside(table: Any) -> list[str]:
+    """What the items of the FROM around a table are called, in lower case."""
+    select = table.find_ancestor(exp.Select)
+    if select is None:
+        return []
+    beside = select.find_all(exp.Table, exp.Subquery, exp.Unnest, exp.Lateral, exp.Values)
+    return [node.alias_or_name.lower() for node in beside if node.find_ancestor(exp.Select) is select]
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,6 +301,7 @@ class Reference:
         end: the position after it.
         own_name: last part of the name as written, by which the query refers to it; None if it has an alias.
         problem: why the name cannot be replaced; empty if it can.
+        qualifiers: where columns are called by more than its last part.
     """
 
     node: Any
@@ -219,6 +310,13 @@ class Reference:
     end: int
     own_name: str | None
     problem: str
+    qualifiers: tuple[Qualifier, ...] = ()
+
+    def replaced_by(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """The changes of the text that put another one in the place of the name."""
+        yield self.start, self.end, text
+        for qualifier in self.qualifiers:
+            yield qualifier.start, qualifier.end, self.own_name or ""
 
 
 def full_name(parts: Sequence[str], session: SessionNames) -> FullName | None:
@@ -258,10 +356,7 @@ def references_of(query: Query, sql: str, session: SessionNames) -> list[Referen
     _check_forms(query.lexemes)
     if any(len(select.args.get("joins") or ()) > _MOST_JOINS for select in query.tree.find_all(exp.Select)):
         raise NotRewrittenError(Reason.NOT_ATTRIBUTED, f"more than {_MOST_JOINS} joins")
-    longer = [
-        tuple(part.name or part.text for part in chain) for chain in dotted_names(query.lexemes) if len(chain) > 1
-    ]
-    return list(_references(query.tree, sql, session, longer))
+    return list(_references(query, sql, session))
 
 
 def _check_forms(lexemes: Sequence[Lexeme]) -> None:
@@ -273,8 +368,9 @@ def _check_forms(lexemes: Sequence[Lexeme]) -> None:
             raise NotRewrittenError(Reason.NOT_ATTRIBUTED, lexeme.word)
 
 
-def _references(tree: Any, sql: str, session: SessionNames, chained: Sequence[tuple[str, ...]]) -> Iterator[Reference]:
-    for node in tree.find_all(exp.Table):
+def _references(query: Query, sql: str, session: SessionNames) -> Iterator[Reference]:
+    qualifiers = Qualifiers(query.tree, query.lexemes)
+    for node in query.tree.find_all(exp.Table):
         parts = table_parts(node)
         name = None if parts is None else full_name(parts, session)
         if parts is None or name is None:
@@ -286,11 +382,19 @@ def _references(tree: Any, sql: str, session: SessionNames, chained: Sequence[tu
         alias = node.args.get("alias")
         named = isinstance(alias, exp.TableAlias) and bool(alias.name)
         own = sql[places[-1]["start"] : end]
-        problem = _problem(node, parts, named=named, chained=chained)
-        yield Reference(node, name, start, end, None if named else own, problem)
+        problem = _problem(node, parts, named=named)
+        qualified: tuple[Qualifier, ...] = ()
+        full = (name.catalog, name.schema, name.table)
+        if not named:
+            node.meta[FULL_NAME] = full
+            try:
+                qualified = qualifiers.of(node, full, name.table)
+            except QualifierError as error:
+                problem = problem or str(error)
+        yield Reference(node, name, start, end, None if named else own, problem, qualified)
 
 
-def _problem(node: Any, parts: Sequence[str], *, named: bool, chained: Sequence[tuple[str, ...]]) -> str:
+def _problem(node: Any, parts: Sequence[str], *, named: bool) -> str:
     """Why a table's name cannot be replaced; empty if it can."""
     unsupported = [
         key for key, value in node.args.items() if value not in (None, [], False) and key not in _KNOWN_PARTS
@@ -301,17 +405,23 @@ def _problem(node: Any, parts: Sequence[str], *, named: bool, chained: Sequence[
         return f"{parts[-1]} has an odd alias"
     if not isinstance(node.parent, exp.From | exp.Join | exp.Subquery | exp.Paren):
         return f"{parts[-1]} is read by {type(node.parent).__name__}"
-    if named:
-        return ""
-    lowered = tuple(part.lower() for part in parts)
-    for size in range(2, len(lowered) + 1):
-        qualifier = lowered[-size:]
-        if any(len(chain) > size and chain[:size] == qualifier for chain in chained):
-            return f"columns are called by {'.'.join(qualifier)}"
     return ""
 
 
-def filters_of(query: Query, session: SessionNames, schemas: Mapping[FullName, pa.Schema]) -> dict[int, HudiExpression]:
+@dataclass(frozen=True)
+class TableFilter:
+    """What the rows of a table have to meet at one place of a query.
+
+    Attributes:
+        expression: TRUE if all rows are needed.
+        unknown: conditions on the table's columns that are not understood.
+    """
+
+    expression: HudiExpression
+    unknown: tuple[str, ...] = ()
+
+
+def filters_of(query: Query, session: SessionNames, schemas: Mapping[FullName, pa.Schema]) -> dict[int, TableFilter]:
     """For each table reference, the filter that rows must meet to be needed.
 
     Args:
@@ -320,11 +430,12 @@ def filters_of(query: Query, session: SessionNames, schemas: Mapping[FullName, p
         schemas: columns of the tables as the query sees them.
 
     Returns:
-        Filters by the `id` of a reference's node; TRUE if all rows are needed.
+        Filters by the `id` of a reference's node.
 
     Raises:
         NotRewrittenError: the query is nested too deeply.
     """
+    fold_constants(query.tree, DIALECT)
     replace_current_times(query.tree, dt.datetime.now(dt.UTC))
     mask_ambiguous(query.tree, schemas.values())
 
@@ -336,9 +447,9 @@ def filters_of(query: Query, session: SessionNames, schemas: Mapping[FullName, p
         scans = table_scans(query.tree, DIALECT, find, query.lists)
     except FilterSyntaxError as error:
         raise NotRewrittenError(Reason.NOT_PARSED, str(error)) from None
-    filters: dict[int, HudiExpression] = {}
+    filters: dict[int, TableFilter] = {}
     for scan in scans:
         # visited twice: either filter may apply
         key = id(scan.node)
-        filters[key] = Constant(value=True) if key in filters else scan.filter
+        filters[key] = TableFilter(Constant(value=True) if key in filters else scan.filter, scan.unknown)
     return filters

@@ -13,7 +13,9 @@ import logging
 import socket
 import ssl
 import struct
-from collections.abc import Awaitable, Callable
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from urllib.parse import quote
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -80,6 +82,11 @@ _LOGGER = logging.getLogger(__name__)
 _ADDED = ("Server", "Date", "Content-Type")
 _MOVED_HEADERS = ("Location", "WWW-Authenticate")
 _SPOOLED_MOST = 8_000_000
+_PERMISSION_DENIED = 4
+_HEADER_TEXT = 1_000
+_IN_HEADER = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
+NOT_UNDERSTOOD_HEADER = "X-Hudi-Catalog-Not-Understood"
+"""Header of the response to a statement: a condition on a Hudi table by which no file was left out."""
 
 
 class RelayedResponse(web.StreamResponse):
@@ -115,7 +122,11 @@ class UriMapping:
 
 
 async def relay(
-    request: web.Request, answer: UpstreamResponse, mapping: UriMapping | None, head: bytearray
+    request: web.Request,
+    answer: UpstreamResponse,
+    mapping: UriMapping | None,
+    head: bytearray,
+    not_understood: Sequence[str] = (),
 ) -> web.StreamResponse:
     """Forward a response to the client.
 
@@ -124,6 +135,7 @@ async def relay(
         answer: of Trino; its body has not been read yet.
         mapping: how URIs are rewritten; None to change nothing.
         head: receives the first bytes of the body, even if the client disconnects early.
+        not_understood: parts of the statement by which nothing was left out, for a header each.
 
     Returns:
         The response to the client.
@@ -133,6 +145,8 @@ async def relay(
         ConnectionResetError: the client has disconnected, or Trino broke off later, which ends the client's connection.
     """
     headers = forwarded_headers(answer.raw_headers)
+    for text in not_understood:
+        headers.add(NOT_UNDERSTOOD_HEADER, quote(text, safe=_IN_HEADER)[:_HEADER_TEXT])
     if mapping is not None:
         _move_headers(headers, mapping)
     if mapping is not None and _has_uris(request.path, answer):
@@ -198,6 +212,26 @@ def refusal(status: int, message: str, headers: dict[str, str] | None = None) ->
     """An error response of the gateway itself: a JSON object with the message."""
     body = json.dumps({"error": {"source": "hudi-catalog gateway", "message": message}}) + "\n"
     return web.Response(status=status, text=body, content_type="application/json", headers=headers)
+
+
+def query_error(message: str) -> web.Response:
+    """The error of a statement that Trino does not get, as its clients expect one of Trino's."""
+    identity = f"hudi_catalog_{uuid.uuid4().hex[:16]}"
+    failure = {"type": "io.trino.spi.TrinoException", "message": message, "suppressed": [], "stack": []}
+    body = {
+        "id": identity,
+        "infoUri": f"http://hudi-catalog/{identity}",
+        "stats": {"state": "FAILED", "queued": False, "scheduled": False},
+        "error": {
+            "message": message,
+            "errorCode": _PERMISSION_DENIED,
+            "errorName": "PERMISSION_DENIED",
+            "errorType": "USER_ERROR",
+            "failureInfo": failure,
+        },
+        "warnings": [],
+    }
+    return web.Response(text=json.dumps(body), content_type="application/json")
 
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from catalog.snapshots import scan_options
 from catalog.snapshots.scan_options import ScanOptions
 from hudi_catalog.gateway.access_rules import NONE, AccessRules
-from table_format.config.option_values import fraction, known_options, names, seconds, whole_number
+from table_format.config.option_values import flag, fraction, known_options, names, seconds, whole_number
 from table_format.errors import OptionError
 
 CATALOGS = "hoodie.catalog.gateway.trino.catalogs"
@@ -18,7 +18,8 @@ PATHS = "hoodie.catalog.gateway.paths.most"
 PATHS_LENGTH = "hoodie.catalog.gateway.paths.length"
 QUERY_LENGTH = "hoodie.catalog.gateway.query.length"
 RULES = "hoodie.catalog.gateway.trino.rules"
-REWRITE_KEYS = (CATALOGS, KEPT_AT_MOST, PATHS, PATHS_LENGTH, QUERY_LENGTH, RULES)
+SNAPSHOTS_LISTED = "hoodie.catalog.gateway.snapshots.listed"
+REWRITE_KEYS = (CATALOGS, KEPT_AT_MOST, PATHS, PATHS_LENGTH, QUERY_LENGTH, RULES, SNAPSHOTS_LISTED)
 SCAN_KEYS = scan_options.SERVICE_KEYS
 
 
@@ -38,6 +39,8 @@ class GatewayOptions:
         query_length: of Trino's `query.max-length`; `hoodie.catalog.gateway.query.length`.
         rules: Trino's access rules; tables whose snapshots fall under other rules are not replaced. None if not
             configured; `hoodie.catalog.gateway.trino.rules`, comma-separated files, or `none`.
+        snapshots_listed: whether the schemas of pinned snapshots are listed with others;
+            `hoodie.catalog.gateway.snapshots.listed`.
         scan: how files are planned: `hoodie.catalog.scan.footer.limit`, `.threads` and `.unique.keys`.
     """
 
@@ -47,6 +50,7 @@ class GatewayOptions:
     paths_length: int = 200_000
     query_length: int = 1_000_000
     rules: AccessRules | None = None
+    snapshots_listed: bool = False
     scan: ScanOptions = field(default_factory=ScanOptions)
 
     @classmethod
@@ -67,6 +71,7 @@ class GatewayOptions:
             paths_length=whole_number(values, PATHS_LENGTH, cls.paths_length, 0),
             query_length=whole_number(values, QUERY_LENGTH, cls.query_length, 0),
             rules=_rules(names(values, RULES)) if RULES in values else None,
+            snapshots_listed=flag(values, SNAPSHOTS_LISTED),
             scan=ScanOptions.parse({key: value for key, value in values.items() if key in SCAN_KEYS}),
         )
 
@@ -75,6 +80,34 @@ def _rules(files: Sequence[str]) -> AccessRules:
     if not files:
         raise OptionError(f"{RULES}: name the files of Trino's access rules, or {NONE}")
     return AccessRules([] if list(files) == [NONE] else files)
+
+
+RENEW_SECONDS = "hoodie.catalog.gateway.renew.seconds"
+RENEW_THREADS = "hoodie.catalog.gateway.renew.threads"
+RENEW_KEYS = (RENEW_SECONDS, RENEW_THREADS)
+
+
+@dataclass(frozen=True)
+class RenewalOptions:
+    """Options of the renewal of entries in the background.
+
+    Attributes:
+        seconds: between two looks at all tables; 0 for none; `hoodie.catalog.gateway.renew.seconds`.
+        threads: tables looked at at once; `hoodie.catalog.gateway.renew.threads`.
+    """
+
+    seconds: float = 5.0
+    threads: int = 2
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str] | None) -> RenewalOptions:
+        """Parse options by their keys.
+
+        Raises:
+            OptionError: an unknown key or an invalid value.
+        """
+        values = known_options(options, RENEW_KEYS, "the renewal of entries")
+        return cls(seconds(values, RENEW_SECONDS, cls.seconds), whole_number(values, RENEW_THREADS, cls.threads, 1))
 
 
 UPSTREAM = "hoodie.catalog.gateway.upstream"

@@ -14,7 +14,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from hudi_catalog.gateway.client_protocol import RunningQueries
-from hudi_catalog.gateway.downstream import ClientListener, UriMapping, refusal, relay
+from hudi_catalog.gateway.downstream import ClientListener, UriMapping, query_error, refusal, relay
 from hudi_catalog.gateway.headers import forwarded_headers, replace_header, take_credential
 from hudi_catalog.gateway.options import ProxySettings
 from hudi_catalog.gateway.redaction import redacted
@@ -222,6 +222,8 @@ class GatewayProxy:
             if self._statements is not None:
                 passed = await self._statements.for_trino(body, headers)
                 body = passed.body
+                if passed.refusal:
+                    return query_error(passed.refusal)
             headers.popall("Content-Length", None)
         self._queries.saw_request(path)
         async with self._upstream.exchange(
@@ -234,7 +236,7 @@ class GatewayProxy:
         ) as answer:
             head = bytearray()
             try:
-                return await relay(request, answer, way, head)
+                return await relay(request, answer, way, head, () if passed is None else passed.not_understood)
             finally:
                 # a client may disconnect before the end of the response is written
                 if path.startswith(_STATEMENT):

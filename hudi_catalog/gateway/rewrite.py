@@ -17,17 +17,26 @@ import pyarrow as pa
 from catalog.planner import Plan
 from catalog.scan import Scan
 from catalog.snapshots.snapshot import Snapshot
-from hudi_catalog.gateway.attribution import FullName, Reference, filters_of, likely_tables, references_of
-from hudi_catalog.gateway.lexing import Lexeme
+from hudi_catalog.gateway.attribution import (
+    FullName,
+    Reference,
+    TableFilter,
+    filters_of,
+    likely_tables,
+    references_of,
+)
+from hudi_catalog.gateway.entry_guard import changes_of, refusal_of, shown_schemas, without_snapshots
+from hudi_catalog.gateway.lexing import Lexeme, lexemes_of
 from hudi_catalog.gateway.options import GatewayOptions
 from hudi_catalog.gateway.parsing import StatementText, parse_query
 from hudi_catalog.gateway.redaction import redacted
 from hudi_catalog.gateway.statement import Form, NotRewrittenError, Reason, SessionNames, Statement, read_statement
 from hudi_catalog.gateway.trino_filter import as_trino_filters, trino_schema
 from hudi_catalog.metastore.entries import keeps_meta_fields
+from hudi_catalog.metastore.metastore import TrinoView
 from hudi_catalog.metastore.trino_tables import SyncedTable, TrinoTables
 from hudi_catalog.server.query_log import QueryLog
-from pushdown.expression import Constant, HudiExpression
+from pushdown.expression import Constant
 from table_format.errors import HudiError
 from table_format.meta_columns import META_COLUMNS
 
@@ -71,6 +80,11 @@ def spliced(sql: str, replacements: Iterable[tuple[int, int, str]]) -> str:
     return "".join([*parts, sql[position:]])
 
 
+_EVERY_ROW = TableFilter(Constant(value=True))
+
+# Most conditions said not to be understood.
+_MOST_UNKNOWN = 20
+
 # Most names looked up for a statement that is not understood.
 _MOST_NAMES = 20
 
@@ -108,6 +122,8 @@ class Rewritten:
         reason: outcome, for metrics.
         detail: details for people.
         tables: the references that were replaced.
+        not_understood: conditions on Hudi tables by which no file was left out.
+        refusal: why the statement is not for Trino; empty if it is.
         seconds: time taken.
     """
 
@@ -116,6 +132,8 @@ class Rewritten:
     reason: Reason
     detail: str = ""
     tables: tuple[RewrittenTable, ...] = ()
+    not_understood: tuple[str, ...] = ()
+    refusal: str = ""
     seconds: float = 0.0
 
 
@@ -153,6 +171,7 @@ class _PlannedReference:
     reference: Reference
     known: _QueryTable
     plan: Plan
+    not_understood: tuple[str, ...]
 
     @property
     def rewritten(self) -> RewrittenTable:
@@ -206,12 +225,13 @@ class Rewriter:
         if self.log is not None:
             self.log.query(
                 "gateway",
-                outcome="rewritten" if result.changed else "unchanged",
+                outcome="refused" if result.refusal else "rewritten" if result.changed else "unchanged",
                 reason=str(result.reason),
                 detail=result.detail,
                 sql=redacted(sql),
                 ms=round(result.seconds * 1000, 3),
                 tables=[asdict(table) for table in result.tables],
+                unknown=list(result.not_understood),
                 catalog=session.catalog,
                 schema=session.schema,
             )
@@ -222,14 +242,26 @@ class Rewriter:
         statement = read_statement(request.sql, text.lexemes)
         if statement.form is Form.IMMEDIATE:
             return self._immediate(request, statement)
+        refusal = refusal_of(changes_of(text.lexemes, request.session), self.options.catalogs, self.tables.entries_of)
+        if refusal is not None:
+            return Rewritten(request.sql, changed=False, reason=Reason.REFUSED, detail=refusal, refusal=refusal)
         if statement.form is not Form.QUERY:
-            self._bring_up_to_date(text.lexemes, request.session)
-            raise NotRewrittenError(Reason.NOT_A_QUERY)
+            return self._other(request, text)
         try:
             return self._query(request, text, statement)
         except Exception:
             self._bring_up_to_date(text.lexemes, request.session)
             raise
+
+    def _other(self, request: _Request, text: StatementText) -> Rewritten:
+        """A statement without a query: SHOW SCHEMAS becomes one, of others the tables are brought up to date."""
+        sql, options = request.sql, self.options
+        if not options.snapshots_listed:
+            shown = shown_schemas(sql, text.lexemes, request.session, options.catalogs)
+            if shown is not None:
+                return Rewritten(shown, changed=True, reason=Reason.LISTING)
+        self._bring_up_to_date(text.lexemes, request.session)
+        raise NotRewrittenError(Reason.NOT_A_QUERY)
 
     def _immediate(self, request: _Request, statement: Statement) -> Rewritten:
         """Rewrite the statement inside the string of EXECUTE IMMEDIATE."""
@@ -245,13 +277,18 @@ class Rewriter:
         sql, session = request.sql, request.session
         query = parse_query(text, statement, request.parameters)
         references = references_of(query, sql, session)
+        listings = self._listings(references, sql)
         known = self._known(references)
+        self._bring_views_up_to_date([one.name for one in references if one.name not in known])
+        if not known and listings:
+            changes = [part for one, new in listings for part in one.replaced_by(new)]
+            return Rewritten(spliced(sql, changes), changed=True, reason=Reason.LISTING)
         if not known:
             return Rewritten(sql, changed=False, reason=Reason.NO_TABLE)
         _check_reads_by_name({name.catalog for name in known}, session)
         filters = filters_of(query, session, {name: table.schema for name, table in known.items()})
         places = [
-            self._planned(reference, known[reference.name], filters.get(id(reference.node)), begin)
+            self._planned(reference, known[reference.name], filters.get(id(reference.node), _EVERY_ROW), begin)
             for reference in references
             if reference.name in known
         ]
@@ -265,8 +302,15 @@ class Rewriter:
             ruled = next((place.known for place in places if not self._has_rules_of_snapshots(place)), None)
             if not problem and ruled is not None:
                 reason, problem = Reason.ACCESS_RULES, f"{ruled.synced.entry.schema}.{ruled.synced.entry.name}"
-            return Rewritten(sql, changed=False, reason=reason, detail=problem)
-        return self._spliced(request, chosen)
+            return Rewritten(sql, changed=False, reason=reason, detail=problem, not_understood=_unread(places))
+        return replace(self._spliced(request, chosen), not_understood=_unread(places))
+
+    def _listings(self, references: Sequence[Reference], sql: str) -> list[tuple[Reference, str]]:
+        """The listings of schemas and tables in a query, and what replaces them."""
+        if self.options.snapshots_listed:
+            return []
+        replaced = [(one, without_snapshots(one, sql, self.options.catalogs)) for one in references]
+        return [(one, text) for one, text in replaced if text is not None]
 
     def _known(self, references: Sequence[Reference]) -> dict[FullName, _QueryTable]:
         known: dict[FullName, _QueryTable] = {}
@@ -284,11 +328,16 @@ class Rewriter:
         return known
 
     def _planned(
-        self, reference: Reference, known: _QueryTable, row_filter: HudiExpression | None, begin: float
+        self, reference: Reference, known: _QueryTable, row_filter: TableFilter, begin: float
     ) -> _PlannedReference:
         snapshot = known.snapshot
-        wanted = Constant(value=True) if row_filter is None else row_filter
+        wanted = row_filter.expression
         expression = as_trino_filters(wanted, snapshot.schema)
+        columns = {name.lower() for name in known.schema.names}
+        unknown_columns = {qualifier.column for qualifier in reference.qualifiers} - columns - {"*"}
+        if unknown_columns and not reference.problem:
+            # perhaps a field of a struct that is called like the schema
+            reference = replace(reference, problem=f"{min(unknown_columns)} is not a column of {reference.name.table}")
         with self.tables.watched(known.synced):
             plan = Scan(snapshot, expression, None, self.options.scan).plan()
         if self.log is not None:
@@ -299,7 +348,8 @@ class Rewriter:
                 received=repr(wanted),
                 seconds=time.perf_counter() - begin,
             )
-        return _PlannedReference(reference, known, plan)
+        unread = tuple(dict.fromkeys((*row_filter.unknown, *plan.unknowns)))
+        return _PlannedReference(reference, known, plan, unread)
 
     def _chosen(self, places: Sequence[_PlannedReference]) -> list[_PlannedReference]:
         """The references to replace: of tables where pruning pays somewhere and every reference can be replaced.
@@ -335,8 +385,8 @@ class Rewriter:
         texts = [self._text(place, self._paths(place, request.session)) for place in places]
         if len(sql) + sum(map(len, texts)) > request.limit:
             texts = [self._text(place, None) for place in places]
-        spans = [(place.reference.start, place.reference.end) for place in places]
-        text = spliced(sql, [(start, end, new) for (start, end), new in zip(spans, texts, strict=True)])
+        references = [place.reference for place in places]
+        text = spliced(sql, [part for one, new in zip(references, texts, strict=True) for part in one.replaced_by(new)])
         if len(text) > request.limit:
             raise NotRewrittenError(Reason.TOO_LONG, f"{len(text):,} characters")
         tables = tuple(place.rewritten for place in places)
@@ -363,18 +413,54 @@ class Rewriter:
 
     def _bring_up_to_date(self, lexemes: Sequence[Lexeme], session: SessionNames) -> None:
         """Let the tables that a statement names show their newest snapshot although it is not rewritten."""
-        for name in likely_tables(lexemes, session)[:_MOST_NAMES]:
-            if name.catalog not in self.options.catalogs:
+        names = likely_tables(lexemes, session)[:_MOST_NAMES]
+        for name in names:
+            self._move_entry(name)
+        self._bring_views_up_to_date(names)
+
+    def _bring_views_up_to_date(self, names: Sequence[FullName]) -> None:
+        """Let the tables below views show their newest snapshot, which Trino reads without a word to the gateway."""
+        seen = set(names)
+        pending = [name for name in names if name.catalog in self.options.catalogs]
+        while pending and len(seen) <= _MOST_NAMES + len(names):
+            name = pending.pop()
+            view = self._view(name)
+            lexemes = None if view is None else lexemes_of(view.sql)
+            if view is None or lexemes is None:
                 continue
-            try:
-                synced = self.tables.find(name.schema, name.table)
-                if synced is not None:
-                    self.tables.point_at(synced, self.tables.newest(synced))
-            except HudiError as error:
-                if self.log is not None:
-                    self.log.event(
-                        "gateway", "not brought up to date", table=f"{name.schema}.{name.table}", error=str(error)
-                    )
+            session = SessionNames(view.catalog or name.catalog, view.schema or name.schema)
+            for below in likely_tables(lexemes, session)[:_MOST_NAMES]:
+                if below not in seen:
+                    seen.add(below)
+                    pending.append(below)
+                    self._move_entry(below)
+
+    def _view(self, name: FullName) -> TrinoView | None:
+        try:
+            return self.tables.view(name.schema, name.table)
+        except HudiError as error:
+            self._not_moved(name, error)
+            return None
+
+    def _move_entry(self, name: FullName) -> None:
+        if name.catalog not in self.options.catalogs:
+            return
+        try:
+            synced = self.tables.find(name.schema, name.table)
+            if synced is not None:
+                self.tables.point_at(synced, self.tables.newest(synced))
+        except HudiError as error:
+            self._not_moved(name, error)
+
+    def _not_moved(self, name: FullName, error: HudiError) -> None:
+        if self.log is not None:
+            self.log.event("gateway", "not brought up to date", table=f"{name.schema}.{name.table}", error=str(error))
+
+
+def _unread(places: Sequence[_PlannedReference]) -> tuple[str, ...]:
+    """The conditions that were not understood, each once."""
+    texts = dict.fromkeys(text for place in places for text in place.not_understood)
+    return tuple(texts)[:_MOST_UNKNOWN]
 
 
 def _threshold(catalog: str, session: SessionNames) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Iterator
@@ -11,14 +12,17 @@ from catalog.concurrency.late_tables import LateTables
 from hudi_catalog.gateway.access_rules import NONE
 from hudi_catalog.gateway.options import (
     PROXY_KEYS,
+    RENEW_KEYS,
     REWRITE_KEYS,
     RULES,
     SCAN_KEYS,
     UPSTREAM,
     GatewayOptions,
     ProxySettings,
+    RenewalOptions,
 )
 from hudi_catalog.gateway.proxy import GatewayProxy
+from hudi_catalog.gateway.renewal import EntryRenewal, Event
 from hudi_catalog.gateway.rewrite import Rewriter
 from hudi_catalog.metastore.metastore import Metastore
 from hudi_catalog.metastore.metastore_options import KERBEROS, METASTORE_KEYS, MetastoreOptions
@@ -30,7 +34,7 @@ from hudi_catalog.server.endpoints import Endpoint, StatusGuard
 from hudi_catalog.server.hosting import BaseService, hosted
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.options import DRAIN_TIMEOUT, READ_TIMEOUT, TABLE_TIMEOUT, ServiceOptions
-from hudi_catalog.server.query_log import open_log
+from hudi_catalog.server.query_log import QueryLog, open_log
 from hudi_catalog.server.security import client_context, server_context
 from hudi_catalog.server.status import StatusServer
 from hudi_catalog.server.warehouse_service import ServiceSettings
@@ -87,6 +91,7 @@ class ServingGateway(BaseService):
             {
                 "proxy": PROXY_KEYS,
                 "rewrite": (*REWRITE_KEYS, *SCAN_KEYS),
+                "renewal": RENEW_KEYS,
                 "sync": SYNC_KEYS,
                 "metastore": METASTORE_KEYS,
                 "service": (DRAIN_TIMEOUT, READ_TIMEOUT, TABLE_TIMEOUT),
@@ -105,6 +110,13 @@ class ServingGateway(BaseService):
         tables = TrinoTables(metastore, SyncOptions.parse(options["sync"]), late=late)
         self.metrics.watch(_NAME, "late tables", lambda: len(late))
         self.metrics.watch_total(_NAME, "late", lambda: late.refused)
+        self.metrics.watch_tables(_NAME, tables.held)
+        self._renewal = EntryRenewal(tables, RenewalOptions.parse(options["renewal"]), _reporting(log))
+        counts = self._renewal.counts
+        self.metrics.watch(_NAME, "entries", lambda: counts.entries)
+        self.metrics.watch(_NAME, "entries behind", lambda: counts.behind)
+        self.metrics.watch_total(_NAME, "entries renewed", lambda: counts.moved)
+        self.metrics.watch_total(_NAME, "entries not renewed", lambda: counts.failed)
         self.rewriter = Rewriter(tables, GatewayOptions.parse(options["rewrite"]), log)
         self._proxy = GatewayProxy(
             proxy,
@@ -138,9 +150,15 @@ class ServingGateway(BaseService):
             ServiceError: an address is in use or not an address of this machine.
         """
         await super().start()
+        self._renewal.start()
         if self.rewriter.options.rules is None:
             _LOG.warning("%s", _RULES_UNKNOWN)
             self.log.event(_NAME, "access rules", message=_RULES_UNKNOWN)
+
+    async def stop(self, drain_seconds: float, /) -> None:
+        """Close everything; running requests get this many seconds to finish."""
+        await asyncio.to_thread(self._renewal.stop)
+        await super().stop(drain_seconds)
 
     def _endpoints(self) -> list[Endpoint]:
         tls, known = self._settings.tls, self._metastore
@@ -188,6 +206,10 @@ def running_gateway(settings: GatewaySettings) -> Iterator[ServingGateway]:
     serving = ServingGateway(settings)
     with hosted(serving):
         yield serving
+
+
+def _reporting(log: QueryLog) -> Event:
+    return lambda event, table, error: log.event(_NAME, event, table=table, error=error)
 
 
 def _check(metastore: Metastore) -> None:

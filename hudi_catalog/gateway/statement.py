@@ -22,6 +22,8 @@ class Reason(enum.StrEnum):
     KEEPS_MOST = "keeps most files"
     TOO_LONG = "too long"
     ACCESS_RULES = "access rules"
+    LISTING = "listing"
+    REFUSED = "refused"
     FAILED = "failed"
 
 

@@ -36,6 +36,14 @@ class RewrittenStatement(Protocol):
     def changed(self) -> bool:
         """Whether it differs from the client's statement."""
 
+    @property
+    def not_understood(self) -> tuple[str, ...]:
+        """Conditions on Hudi tables by which no file was left out."""
+
+    @property
+    def refusal(self) -> str:
+        """Why the statement is not for Trino; empty if it is."""
+
 
 class StatementRewriter(Protocol):
     """Rewrites statements; implemented by `hudi_catalog.gateway.rewrite.Rewriter`, whose signature it repeats."""
@@ -61,12 +69,16 @@ class ForwardedStatement:
         unplanned: why it is forwarded unchanged if the rewriter has not logged that itself, one of few values; None if
             the rewriter finished.
         detail: details for people.
+        refusal: why the client gets an error instead; empty if Trino gets the statement.
+        not_understood: conditions on Hudi tables by which no file was left out.
     """
 
     body: bytes
     sql: str | None = None
     unplanned: str | None = None
     detail: str = ""
+    refusal: str = ""
+    not_understood: tuple[str, ...] = ()
 
 
 class StatementHandler:
@@ -100,10 +112,10 @@ class StatementHandler:
             async with asyncio.timeout(self._settings.rewrite_timeout):
                 call = await self._call(sql)
                 if call is not None:
-                    return ForwardedStatement(body, sql, unplanned=await self._prepared(*call, headers))
+                    return await self._prepared(body, sql, call, headers)
                 session = session_names(headers)
                 done = await self._in_thread(lambda: self._rewriter.rewrite(sql, session))
-                return ForwardedStatement(done.sql.encode() if done.changed else body, sql)
+                return _forwarded(done.sql.encode() if done.changed else body, sql, done)
         except TimeoutError:
             _LOGGER.warning("statement forwarded unchanged: no plan within %g s", self._settings.rewrite_timeout)
             return ForwardedStatement(body, sql, "timeout")
@@ -118,21 +130,30 @@ class StatementHandler:
         """Name and values of the prepared statement to run; in a thread, since statements may be long."""
         return await self._in_thread(lambda: prepared_call(sql)) if _MAY_EXECUTE.match(sql) else None
 
-    async def _prepared(self, name: str, values: Sequence[str], headers: CIMultiDict[str]) -> str | None:
-        """Rewrite the prepared statement that an EXECUTE runs; returns why not, or None if the rewriter was asked."""
+    async def _prepared(
+        self, body: bytes, sql: str, call: tuple[str, tuple[str, ...]], headers: CIMultiDict[str]
+    ) -> ForwardedStatement:
+        """Rewrite the prepared statement that an EXECUTE runs, in its header."""
+        name, values = call
         prepared = prepared_statement(headers, name)
         if prepared is None or _MAY_EXECUTE.match(prepared.text):
-            return "no prepared statement"
+            return ForwardedStatement(body, sql, unplanned="no prepared statement")
         size = self._settings.prepared_header_size
         session, limit = session_names(headers), text_limit(prepared, size)
         done = await self._in_thread(
             lambda: self._rewriter.rewrite(prepared.text, session, parameters=values, length_limit=limit)
         )
-        return "header size" if done.changed and not replace_prepared(headers, prepared, done.sql, size) else None
+        if done.changed and not replace_prepared(headers, prepared, done.sql, size):
+            return ForwardedStatement(body, sql, unplanned="header size")
+        return _forwarded(body, sql, done)
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
         # A worker is free when its work ends or is abandoned, not when its caller stops waiting.
         return await asyncio.wrap_future(self._workers.submit(work))
+
+
+def _forwarded(body: bytes, sql: str, done: RewrittenStatement) -> ForwardedStatement:
+    return ForwardedStatement(body, sql, refusal=done.refusal, not_understood=done.not_understood)
 
 
 def _text_of(body: bytes, headers: CIMultiDict[str]) -> str | None:

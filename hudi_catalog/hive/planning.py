@@ -24,7 +24,7 @@ from hudi_catalog.hive.materialization import HiveFiles, HiveSlices
 from hudi_catalog.hive.options import HiveOptions, ScanSettings
 from hudi_catalog.metastore.locations import Locations, normal_uri
 from hudi_catalog.server.query_log import QueryLog
-from hudi_catalog.server.tables import TableCache
+from hudi_catalog.server.tables import TableCache, check_links
 from pushdown.binding.bind import bind
 from pushdown.errors import ExpressionError
 from pushdown.expression import Constant, HudiExpression, Predicate, Unknown
@@ -330,7 +330,7 @@ class HivePlanner:
         check_columns(snapshot, settings, request.columns, request.table)
         expression = bound_filter(snapshot, request.filter, agreed_zone(request.timeZone, request.zoneOffsets))
         plan = make_plan(snapshot, expression, self._options.scan)
-        _check_links(snapshot, plan)
+        check_links(snapshot, plan.rows)
         files = self._files.files(snapshot, plan.rows, columns=request.columns, materialize=settings.materialize)
         splits = self._splits(plan, files, request.splitBytes)
         self._log.planned(
@@ -368,16 +368,3 @@ class HivePlanner:
         filters = [plan.expression if one else None for one in pruned]
         divided = self._splitter.divide(snapshot.client.storage, files.slices, filters, most)
         return [part for parts in divided for part in parts]
-
-
-def _check_links(snapshot: Snapshot, plan: Plan) -> None:
-    """Refuse files reached by links out of the warehouse, since Hive opens files itself and follows links.
-
-    Raises:
-        StorageError: such a file is in the plan.
-    """
-    storage = snapshot.client.storage
-    if storage.within is not None:
-        for path in snapshot.take_files(plan.rows).column("path").to_pylist():
-            if path is not None:
-                storage.check_within(path)

@@ -5,149 +5,45 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import hmac
 import posixpath
-import struct
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, Final
 
-from hudi_catalog.hive.options import SCAN_KEYS, SERVICE_KEYS, HiveOptions
+from hudi_catalog.hive.options import SCAN_KEYS, SECRET_FILE, SERVICE_KEYS, HiveOptions
 from hudi_catalog.hive.planning import HivePlanner, TableFolders
+from hudi_catalog.server.admission import Admission, Callers, keep_encoded
 from hudi_catalog.server.endpoints import Endpoint
 from hudi_catalog.server.hosting import hosted
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.security import Secret
 from hudi_catalog.server.thrift_calls import Buffers, Call, ThriftCalls, encode_reply, load_service
-from hudi_catalog.server.thrift_structs import ReadStruct, Source, register_reader
 from hudi_catalog.server.warehouse_service import WarehouseComponents, WarehouseService, WarehouseSettings
-from table_format.errors import HudiError, ServiceError
+from table_format.errors import HudiError
 
 IDL: Final = "hudi_hive.thrift"
 VERSION: Final = 2
-_SIGNED_VERSION: Final = 2
-"""First version whose signature covers the whole request."""
-
-_PURPOSE = "hive 2"
-_SKEW_MS = 5 * 60_000
-_NONCE_BYTES = 16
-_TIME = struct.Struct(">q")
-_LENGTH = struct.Struct(">i")
+HIVE_CALLERS: Final = Callers(
+    purpose="hive 2",
+    version=VERSION,
+    signed_version=2,
+    name="the storage handler",
+    possessive="Hive's",
+    update=(
+        f"put the handler's jar of version {VERSION} into Hive, which `hudi-catalog hive-jar` of the service's "
+        "installation names"
+    ),
+    setting=f"{SECRET_FILE} in Hive's configuration",
+)
 
 
 @functools.cache
 def hive_service() -> ModuleType:
     """The Thrift contract; a `ScanRequest` that was read has its raw bytes in `encoded`."""
     service = load_service(posixpath.join(posixpath.dirname(__file__), IDL))
-    register_reader(service.ScanRequest, _read_request)
+    keep_encoded(service.ScanRequest)
     return service
-
-
-def _read_request(_kind: Any, source: Source, at: int, read: ReadStruct) -> tuple[Any, int]:
-    request, end = read(source, at)
-    request.encoded = source.data[at:end]
-    return request, end
-
-
-def signature(secret: Secret, method: str, encoded: bytes, time_ms: int, nonce: bytes) -> bytes:
-    """The signature that a storage handler with the shared secret sends with a request.
-
-    Args:
-        secret: shared with the service.
-        method: the method called.
-        encoded: the request's struct as encoded in the call.
-        time_ms: milliseconds since 1970-01-01 UTC.
-        nonce: 16 bytes, new for each call.
-    """
-    name = method.encode()
-    parts = (_TIME.pack(time_ms), nonce, _LENGTH.pack(len(name)), name, encoded)
-    return secret.for_purpose(_PURPOSE).sign(b"".join(parts))
-
-
-class Nonces:
-    """Nonces of answered calls, kept while their signatures are valid; thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._began = 0
-        self._older: set[bytes] = set()
-        self._newer: set[bytes] = set()
-
-    def is_new(self, nonce: bytes, now_ms: int) -> bool:
-        """Record a nonce; False if it was used before."""
-        with self._lock:
-            # a request's time may be off in both directions
-            if now_ms - self._began >= 2 * _SKEW_MS:
-                self._began, self._older, self._newer = now_ms, self._newer, set()
-            if nonce in self._newer or nonce in self._older:
-                return False
-            self._newer.add(nonce)
-            return True
-
-
-class Admission:
-    """Checks versions and signatures of requests.
-
-    Args:
-        secret: shared with callers; None admits everybody.
-        clock: seconds since 1970-01-01 UTC.
-    """
-
-    def __init__(self, secret: Secret | None, clock: Callable[[], float] = time.time) -> None:
-        self._secret = secret
-        self._clock = clock
-        self._nonces = Nonces()
-
-    def check(self, method: str, request: Any, credential: Any) -> None:
-        """Refuse a request of an unknown version or without a valid signature.
-
-        Args:
-            method: the method called.
-            request: a `ScanRequest` as read by `hive_service`.
-            credential: a `Credential` or None.
-
-        Raises:
-            ServiceError: the version is unsupported or signs only parts of the request; or the signature is missing,
-                wrong, outdated or was used before.
-        """
-        if request is None:
-            raise ServiceError(f"{method}: the call has no request")
-        if not 1 <= request.version <= VERSION:
-            raise ServiceError(
-                f"the storage handler speaks version {request.version}, and this service {VERSION}; "
-                "take the handler's jar that `hudi-catalog hive-jar` of the service's installation names"
-            )
-        if self._secret is None:
-            return
-        if request.version < _SIGNED_VERSION:
-            raise ServiceError(
-                f"the storage handler speaks version {request.version}, whose signature leaves out parts of the "
-                f"request, and the service asks for the shared secret; put the handler's jar of version {VERSION} into "
-                "Hive, which `hudi-catalog hive-jar` of the service's installation names"
-            )
-        self._check_secret(self._secret, method, request, credential)
-
-    def _check_secret(self, secret: Secret, method: str, request: Any, credential: Any) -> None:
-        if credential is None:
-            raise ServiceError(
-                "the service asks for the shared secret; set hoodie.catalog.hive.secret.file in Hive's configuration"
-            )
-        now = int(self._clock() * 1000)
-        if abs(now - credential.time) > _SKEW_MS:
-            off = (credential.time - now) / 1000
-            raise ServiceError(f"the request was signed {off:+.0f} s from the service's time; synchronize the clocks")
-        nonce = credential.nonce or b""
-        expected = signature(secret, method, request.encoded, credential.time, nonce)
-        if len(nonce) != _NONCE_BYTES or not hmac.compare_digest(expected, credential.signature):
-            raise ServiceError(
-                "Hive's secret is not the service's (see hoodie.catalog.hive.secret.file), or the request was changed "
-                "in transit"
-            )
-        if not self._nonces.is_new(nonce, now):
-            raise ServiceError("the same signed request was received before: Hive's requests are being replayed")
 
 
 _NAME = "hive"
@@ -174,7 +70,7 @@ class HiveService(ThriftCalls):
     ) -> None:
         super().__init__(_NAME, metrics)
         self._log = log or QueryLog()
-        self._admission = Admission(secret)
+        self._admission = Admission(HIVE_CALLERS, secret)
         self._planner = HivePlanner(tables, options or HiveOptions(), self._log)
         self._structs: Any = hive_service()
 

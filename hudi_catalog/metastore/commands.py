@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import pyarrow as pa
 import typer
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from hudi_catalog.metastore.hive_sync import HiveSync
     from hudi_catalog.metastore.sync_options import SyncOptions
     from hudi_catalog.metastore.trino_sync import TrinoSync
+
+T = TypeVar("T")
 
 _THREADS = 8
 _WRONG_USAGE = 2
@@ -215,17 +217,29 @@ def _all(warehouse: str, named: Callable[[TableEntry], TrinoSync | HiveSync], la
         except (HudiError, pa.ArrowException, OSError) as error:
             return _Outcome(entry.path, None, str(error))
 
+    for entry, outcome in each_table(entries, attempt, _THREADS, "hudi-sync"):
+        yield _Outcome(entry.path, None, str(outcome)) if isinstance(outcome, LateTableError) else outcome
+
+
+def each_table(
+    entries: Sequence[TableEntry], attempt: Callable[[TableEntry], T], threads: int, name: str
+) -> Iterator[tuple[TableEntry, T | LateTableError]]:
+    """What some work on each table of a warehouse gives, in order, with progress on a terminal.
+
+    Args:
+        entries: the tables.
+        attempt: the work; its errors are raised, but for that of a table whose storage does not answer.
+        threads: at a time.
+        name: of the threads.
+    """
     console = Console(stderr=True)
-    done = each(entries, attempt, _THREADS, "hudi-sync")
+    results = each(entries, attempt, threads, name)
     disable = not console.is_terminal
-    outcomes = track(done, "tables", len(entries), console=console, transient=True, disable=disable)
-    for entry, outcome in zip(entries, outcomes, strict=True):
-        if isinstance(outcome, LateTableError):
-            yield _Outcome(entry.path, None, str(outcome))
-        elif isinstance(outcome, Exception):
+    tracked = track(results, "tables", len(entries), console=console, transient=True, disable=disable)
+    for entry, outcome in zip(entries, tracked, strict=True):
+        if isinstance(outcome, Exception) and not isinstance(outcome, LateTableError):
             raise outcome
-        else:
-            yield outcome
+        yield entry, outcome
 
 
 def _print(outcomes: list[_Outcome], *, dry_run: bool, as_json: bool) -> None:

@@ -245,6 +245,7 @@ def _from_json(schema: str, name: str, value: Mapping[str, Any]) -> HiveTable:
         partition_columns=_columns(value.get("partitionColumns") or []),
         table_type=value["tableType"],
         owner=value.get("owner") or "",
+        view_text=value.get("viewOriginalText") or "",
     )
 
 

@@ -5,11 +5,16 @@ Implemented by `file_metastore` (Trino's file metastore) and `thrift_metastore` 
 
 from __future__ import annotations
 
+import base64
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 EXTERNAL_TABLE: Final = "EXTERNAL_TABLE"
+# Trino calls its views still after Presto.
+_TRINO_VIEW: Final = re.compile(r"/\* (?:Presto|Trino) View: ([A-Za-z0-9+/=]+) \*/")
 _PARQUET_SERDE: Final = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
 
 
@@ -98,6 +103,7 @@ class HiveTable:
         partition_columns: columns whose values the metastore holds per partition.
         table_type: `EXTERNAL_TABLE` for files that the engine must not delete.
         owner: who created it.
+        view_text: of a view, its text as the engine stores it; read only.
     """
 
     schema: str
@@ -109,6 +115,33 @@ class HiveTable:
     partition_columns: tuple[HiveColumn, ...] = ()
     table_type: str = EXTERNAL_TABLE
     owner: str = "hudi-catalog"
+    view_text: str = ""
+
+    def trino_view(self) -> TrinoView | None:
+        """The query of a view that Trino or Presto created; None for tables and other engines' views."""
+        match = _TRINO_VIEW.fullmatch(self.view_text.strip())
+        try:
+            fields = json.loads(base64.b64decode(match[1], validate=True)) if match else None
+        except ValueError:
+            return None
+        if not isinstance(fields, dict) or not isinstance(fields.get("originalSql"), str):
+            return None
+        return TrinoView(fields["originalSql"], str(fields.get("catalog") or ""), str(fields.get("schema") or ""))
+
+
+@dataclass(frozen=True)
+class TrinoView:
+    """A view of Trino's.
+
+    Attributes:
+        sql: its query.
+        catalog: in which names of the query are looked up; empty if unknown.
+        schema: in which they are looked up; empty if unknown.
+    """
+
+    sql: str
+    catalog: str
+    schema: str
 
 
 @dataclass(frozen=True)

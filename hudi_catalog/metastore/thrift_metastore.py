@@ -28,6 +28,7 @@ def table_of(table: Any) -> HiveTable:
         partition_columns=_columns(table.partitionKeys),
         table_type=table.tableType or "",
         owner=table.owner or "",
+        view_text=table.viewOriginalText or "",
     )
 
 

@@ -25,7 +25,7 @@ from catalog.table import Table
 from hudi_catalog.metastore import entries
 from hudi_catalog.metastore.locations import Locations
 from hudi_catalog.metastore.manifests import ManifestFolder, Pins, list_name, manifest_folder, manifest_of, paths_of
-from hudi_catalog.metastore.metastore import HiveTable, Metastore
+from hudi_catalog.metastore.metastore import HiveTable, Metastore, TrinoView
 from hudi_catalog.metastore.stored_columns import StoredTypes
 from hudi_catalog.metastore.sync_options import SyncOptions
 from hudi_catalog.server.tables import LatestSnapshot
@@ -55,6 +55,7 @@ SNAPSHOTS: Final = "__snapshots"
 _NAME_LENGTH: Final = 80
 _TRIES: Final = 10
 _CLEAN_SECONDS: Final = 10.0
+_MOST_VIEWS: Final = 1_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +108,7 @@ class TrinoTables:
         self._pins = Pins(metastore, self.options.retention)
         self._lock = threading.Lock()
         self._entries: OrderedDict[tuple[str, str], tuple[float, SyncedTable | None]] = OrderedDict()
+        self._views: LruCache[tuple[str, str], tuple[float, TrinoView | None]] = LruCache(_MOST_VIEWS)
         self._tables: LruCache[tuple[str, str], NewestSnapshot] = LruCache(self.options.open_tables)
         self._cleaning: threading.Thread | None = None
 
@@ -122,6 +124,35 @@ class TrinoTables:
         if known is not None and time.monotonic() - known[0] < self.options.entry_age:
             return known[1]
         return self._look_up(key)
+
+    def view(self, schema: str, name: str) -> TrinoView | None:
+        """A view of Trino's; None for all other names.
+
+        Raises:
+            MetastoreError: the metastore does not answer.
+        """
+        key = (schema.lower(), name.lower())
+        known = self._views.get(key)
+        if known is not None and time.monotonic() - known[0] < self.options.entry_age:
+            return known[1]
+        entry = self.metastore.table(*key)
+        view = None if entry is None else entry.trino_view()
+        self._views.put(key, (time.monotonic(), view))
+        return view
+
+    def entries_of(self, schema: str, name: str = "") -> list[str]:
+        """Names of the entries of Hudi tables that a sync for Trino has made in a schema.
+
+        Args:
+            schema: of the entries.
+            name: of one entry; empty for all.
+
+        Raises:
+            MetastoreError: the metastore does not answer.
+        """
+        names = [name.lower()] if name else self.metastore.tables(schema)
+        tables = ((one, self.metastore.table(schema.lower(), one)) for one in names)
+        return [one for one, entry in tables if entry is not None and entries.TARGET in entry.parameters]
 
     def newest(self, synced: SyncedTable) -> Snapshot:
         """The newest snapshot; for a merge-on-read table, of its base files.
@@ -140,6 +171,11 @@ class TrinoTables:
         """
         name = f"{synced.entry.schema}.{synced.entry.name}"
         return self.late.working(name, synced.table.client.storage.base, synced.newest.get)
+
+    def held(self) -> dict[str, Snapshot]:
+        """The newest snapshots that queries have loaded, by the table's URI; nothing is read."""
+        last = {uri: newest.last for (uri, _), newest in self._tables.items()}
+        return {name: snapshot for name, snapshot in last.items() if snapshot is not None}
 
     def path_column(self, synced: SyncedTable, snapshot: Snapshot, rows: Rows | None = None) -> Any:
         """Paths of base files as in Trino's hidden column `$path`.
@@ -291,6 +327,7 @@ class TrinoTables:
 
     def _look_up(self, key: tuple[str, str]) -> SyncedTable | None:
         entry = self.metastore.table(*key)
+        self._views.put(key, (time.monotonic(), None if entry is None else entry.trino_view()))
         synced = None if entry is None or not entries.is_ours(entry) else self._synced(entry)
         self._remember(key, synced)
         return synced

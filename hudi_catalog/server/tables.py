@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from catalog.catalog import Catalog, TableEntry
 from catalog.concurrency.caches import LruCache, SingleFlight
 from catalog.slices.time_travel import instant_as_of
@@ -320,3 +323,20 @@ class WarehouseTables(TableCache):
         for entry in self.warehouse.tables():
             listed.setdefault(entry.name, []).append(entry)
         return listed
+
+
+def check_links(snapshot: Snapshot, rows: NDArray[np.int64]) -> None:
+    """Refuse base files reached by links out of the warehouse, for engines that open files themselves.
+
+    Args:
+        snapshot: of the table.
+        rows: positions of slices.
+
+    Raises:
+        StorageError: such a file is among them.
+    """
+    storage = snapshot.client.storage
+    if storage.within is not None:
+        for path in snapshot.take_files(rows).column("path").to_pylist():
+            if path is not None:
+                storage.check_within(path)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import trino.dbapi
-from trino.exceptions import NotSupportedError
+from trino.exceptions import NotSupportedError, ProgrammingError
 
 from hudi_catalog.gateway.options import REWRITE_KEYS, SCAN_KEYS, GatewayOptions
 from hudi_catalog.gateway.rewrite import Rewriter, Rewritten
@@ -118,4 +118,7 @@ def _rewritten(cursor: Any, operation: str, params: Any) -> str:
             parameters = [str(cursor._format_prepared_param(value)) for value in params]  # noqa: SLF001
         except NotSupportedError:
             return operation  # the client raises this error itself
-    return str(cursor.connection.rewrite(operation, parameters).sql)
+    rewritten: Rewritten = cursor.connection.rewrite(operation, parameters)
+    if rewritten.refusal:
+        raise ProgrammingError(rewritten.refusal)
+    return rewritten.sql

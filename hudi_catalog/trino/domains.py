@@ -11,7 +11,6 @@ import datetime as dt
 import decimal
 import itertools
 import math
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -20,13 +19,13 @@ import pyarrow as pa
 
 from catalog.rows.json_rows import base64_texts, decimal_texts, hex_texts
 from catalog.snapshots.snapshot import Snapshot
+from hudi_catalog.trino.base.scans import bound_filter
 from hudi_catalog.trino.types import Form, ServedColumn
 from hudi_catalog.trino.values import time_texts
 from pushdown.binding.bind import bind
 from pushdown.errors import ExpressionError
 from pushdown.expression import Constant, HudiExpression, Op, Predicate, Unknown, all_of, any_of, never
 from pushdown.ordering import sorted_distinct
-from pushdown.simplify import simplify
 from pushdown.translators.tuple_domain import from_tuple_domain
 from pushdown.walk import fold, rebuilt
 
@@ -62,25 +61,6 @@ def expression_of(domain: Any, columns: Sequence[ServedColumn], schema: pa.Schem
     parts = [_column(name, one, by_name.get(str(name).lower()), schema) for name, one in domains.items()]
     conditions = [part for part in parts if part != Constant(value=True)]
     return all_of(*conditions) if conditions else Constant(value=True)
-
-
-def row_condition(expression: HudiExpression | None) -> HudiExpression | None:
-    """The part of a bound filter that can be evaluated on rows, with unknown conditions taken as true.
-
-    Returns:
-        None when every row passes.
-    """
-    if expression is None:
-        return None
-
-    def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
-        if isinstance(node, Unknown):
-            return Constant(value=True)
-        return rebuilt(node, children) if children else node
-
-    # The first pass pushes NOT down to the leaves, so that an unknown leaf may be replaced by true.
-    known = simplify(fold(simplify(expression, budget=sys.maxsize), visit))
-    return None if known == Constant(value=True) else known
 
 
 def _column(name: str, domain: Any, column: ServedColumn | None, schema: pa.Schema) -> HudiExpression:
@@ -246,15 +226,6 @@ _TRANSLATORS: Mapping[Form, Callable[[Predicate, ServedColumn], HudiExpression]]
 def bound_domain(snapshot: Snapshot, columns: Sequence[ServedColumn], constraint: Any) -> HudiExpression | None:
     """The filter of a TupleDomain on a snapshot's columns; None when all rows pass."""
     return bound_filter(snapshot, expression_of(constraint, tuple(columns), snapshot.schema))
-
-
-def bound_filter(snapshot: Snapshot, expression: HudiExpression) -> HudiExpression | None:
-    """A filter bound to a snapshot's columns; None when all rows pass, `Unknown` when it cannot be bound."""
-    try:
-        bound = simplify(bind(expression, snapshot.schema, case_sensitive=True))
-    except ExpressionError as error:
-        return Unknown(f"the constraint does not fit the table: {error}")
-    return None if bound == Constant(value=True) else bound
 
 
 _SHOWN = 19  # followed by an item with the number of others

@@ -1,14 +1,16 @@
-"""Options of the service for Trino's Thrift connector: `hoodie.catalog.trino.*`."""
+"""Options of the service for Trino: `hoodie.catalog.trino.*`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from catalog.snapshots import scan_options
 from catalog.snapshots.scan_options import ScanOptions
+from hudi_catalog.trino.connector.buckets import PLAIN_TEXTS
+from hudi_catalog.trino.connector.scans import ConnectorOptions
 from hudi_catalog.trino.types import TYPE_KEYS, TypeMapping
-from table_format.config.option_values import known_options, names, seconds, whole_number
+from table_format.config.option_values import flag, known_options, names, seconds, whole_number
 
 INDEX_JOINS = "hoodie.catalog.trino.index.joins"
 SPLIT_SIZE = "hoodie.catalog.trino.split.size"
@@ -19,6 +21,7 @@ PAGE_SIZE = "hoodie.catalog.trino.page.size"
 BATCH_ROWS = "hoodie.catalog.trino.batch.rows"
 CURSOR_MEMORY = "hoodie.catalog.trino.cursor.memory"
 CURSOR_IDLE = "hoodie.catalog.trino.cursor.idle"
+THRIFT_CONNECTORS = "hoodie.catalog.trino.thrift.connectors"
 KEYS = (
     *TYPE_KEYS,
     INDEX_JOINS,
@@ -30,6 +33,8 @@ KEYS = (
     BATCH_ROWS,
     CURSOR_MEMORY,
     CURSOR_IDLE,
+    PLAIN_TEXTS,
+    THRIFT_CONNECTORS,
 )
 SCAN_KEYS = scan_options.SERVICE_KEYS
 
@@ -52,6 +57,10 @@ class TrinoOptions:
         cursor_memory: bytes that partly read splits may hold between pages, a single larger one excepted;
             `hoodie.catalog.trino.cursor.memory`.
         cursor_idle: seconds after which an unused cursor is closed; `hoodie.catalog.trino.cursor.idle`.
+        plain_keys: text keys hold neither commas nor colons, so that our connector may join by their buckets;
+            `hoodie.catalog.trino.plain.keys`.
+        thrift_connectors: whether Thrift connectors are answered too, which cannot prove that they know the secret;
+            `hoodie.catalog.trino.thrift.connectors`.
         scan: options of scan planning: `hoodie.catalog.scan.footer.limit`, `.threads` and `.unique.keys`.
     """
 
@@ -65,7 +74,15 @@ class TrinoOptions:
     batch_rows: int = 65_536
     cursor_memory: int = 256 << 20
     cursor_idle: float = 60.0
+    plain_keys: bool = False
+    thrift_connectors: bool = True
     scan: ScanOptions = field(default_factory=ScanOptions)
+
+    @property
+    def connector(self) -> ConnectorOptions:
+        """Those that our own connector has too."""
+        names = (one.name for one in fields(ConnectorOptions))
+        return ConnectorOptions(**{name: getattr(self, name) for name in names})
 
     @classmethod
     def parse(cls, options: Mapping[str, str] | None = None) -> TrinoOptions:
@@ -86,5 +103,7 @@ class TrinoOptions:
             batch_rows=whole_number(values, BATCH_ROWS, cls.batch_rows, 1),
             cursor_memory=whole_number(values, CURSOR_MEMORY, cls.cursor_memory, 1),
             cursor_idle=seconds(values, CURSOR_IDLE, cls.cursor_idle),
+            plain_keys=flag(values, PLAIN_TEXTS),
+            thrift_connectors=flag(values, THRIFT_CONNECTORS) if THRIFT_CONNECTORS in values else True,
             scan=ScanOptions.parse({key: value for key, value in values.items() if key in SCAN_KEYS}),
         )

@@ -18,10 +18,11 @@ from catalog.planner import make_plan
 from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.tables import WarehouseTables
+from hudi_catalog.trino.base.names import NamedTable, TableName, TableNames
+from hudi_catalog.trino.base.scans import bound_filter
 from hudi_catalog.trino.batches import PlannedScan, SplitBatch, SplitBatches
-from hudi_catalog.trino.domains import bound_domain, bound_filter, domain_text
+from hudi_catalog.trino.domains import bound_domain, domain_text
 from hudi_catalog.trino.index_keys import key_bytes, key_filter, keys_of_page
-from hudi_catalog.trino.names import NamedTable, TableName, TableNames
 from hudi_catalog.trino.options import TrinoOptions
 from hudi_catalog.trino.split_id import TrinoSplit
 from hudi_catalog.trino.types import ServedColumn, columns_of

@@ -18,11 +18,12 @@ from catalog.concurrency.caches import LruCache
 from catalog.rows.slice_rows import needed_columns, slice_batches
 from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
-from hudi_catalog.trino.domains import bound_filter, expression_of, row_condition
+from hudi_catalog.trino.base.scans import bound_filter, is_inside, row_condition
+from hudi_catalog.trino.domains import expression_of
 from hudi_catalog.trino.index_keys import KeySet, key_filter
 from hudi_catalog.trino.options import TrinoOptions
 from hudi_catalog.trino.pages import Buffers, Cells, PageBuilder, cells_of
-from hudi_catalog.trino.split_id import TrinoSplit, is_inside
+from hudi_catalog.trino.split_id import TrinoSplit
 from hudi_catalog.trino.types import ServedColumn, columns_of
 from hudi_catalog.trino.values import served_values
 from hudi_catalog.trino.wire import domain_of

@@ -1,4 +1,4 @@
-"""The service that Trino's and PrestoDB's Thrift connectors call: methods of their contract, port and status page."""
+"""The service that Trino asks: methods of our connector and of the Thrift connectors, port and status page."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from fnmatch import fnmatchcase
 from types import ModuleType
 from typing import Any
 
-import pyarrow as pa
-
-from catalog.snapshots.snapshot import whole_schema
 from catalog.table import Table
 from hudi_catalog.server.endpoints import Endpoint, address_for_clients
 from hudi_catalog.server.hosting import hosted
@@ -23,16 +20,18 @@ from hudi_catalog.server.security import Secret
 from hudi_catalog.server.tables import WarehouseTables
 from hudi_catalog.server.thrift_calls import RAW_REPLY_TAIL, Buffers, Call, ThriftCalls, encode_reply, raw_reply_head
 from hudi_catalog.server.warehouse_service import WarehouseComponents, WarehouseService, WarehouseSettings
+from hudi_catalog.trino.base.names import TableName, TableNames
+from hudi_catalog.trino.base.scans import newest_schema, table_comment
 from hudi_catalog.trino.batches import OpenScans, SplitBatch, SplitBatches
-from hudi_catalog.trino.names import TableName, TableNames
-from hudi_catalog.trino.options import KEYS, SCAN_KEYS, TrinoOptions
+from hudi_catalog.trino.connector.calls import METHODS, ConnectorCalls, connector_service
+from hudi_catalog.trino.options import KEYS, SCAN_KEYS, THRIFT_CONNECTORS, TrinoOptions
 from hudi_catalog.trino.planning import IndexPlanner, SplitPlanner
 from hudi_catalog.trino.rows import RowServer
 from hudi_catalog.trino.split_id import Purpose, SplitCodec
 from hudi_catalog.trino.types import Form, ServedColumn, columns_of
 from hudi_catalog.trino.wire import presto_service, trino_service
 from table_format.config.table_config import PROPERTIES_PATH
-from table_format.errors import SplitError
+from table_format.errors import ServiceError, SplitError
 from table_format.meta_columns import RECORD_KEY
 
 
@@ -81,7 +80,7 @@ class Metadata:
         metadata = self._structs.TrinoThriftTableMetadata(
             self._structs.TrinoThriftSchemaTableName(*name),
             [self._column(column, presto=presto) for column in columns],
-            _comment(table, named.when),
+            table_comment(table, named.when),
             [sorted(names) for names in keys] or None,
         )
         return self._structs.TrinoThriftNullableTableMetadata(metadata)
@@ -93,11 +92,6 @@ class Metadata:
 
     def _joins_by_index(self, name: str) -> bool:
         return any(fnmatchcase(str(TableName.of(name)), pattern.lower()) for pattern in self._options.index_joins)
-
-
-def newest_schema(table: Table) -> pa.Schema:
-    """The columns of a table's newest snapshot, meta columns first, from its timeline."""
-    return whole_schema(table.client, table.client.table_schema())
 
 
 def indexable_keys(table: Table, columns: Sequence[ServedColumn]) -> list[frozenset[str]]:
@@ -132,15 +126,9 @@ def _key_sets(table: Table) -> Iterator[tuple[str, ...]]:
                 yield tuple(dict.fromkeys([*one, *partitions]))
 
 
-def _comment(table: Table, when: str | None) -> str:
-    config = table.config
-    kind = config.table_type.replace("_", " ").lower()
-    past = "" if when is None else f", as of {when}"
-    return f"Hudi table, {kind}, version {config.version}{past}: {table.client.storage.uri}"
-
-
 _NAME = "trino"
 _PRESTO = b"presto"
+_OWN = METHODS.encode()
 _METHOD = slice(8, 8 + len(_PRESTO))  # start of the method's name, after version and length
 _POSITION = struct.Struct(">Q")
 _DIGEST_BYTES = 16
@@ -178,6 +166,8 @@ class TrinoService(ThriftCalls):
         self._metadata = Metadata(tables, names, options)
         self._planner = SplitPlanner(tables, names, options, batches, log)
         self._index = IndexPlanner(tables, names, options, batches, log)
+        self._connector = ConnectorCalls(tables, names, options.connector, log, secret=secret, metrics=metrics)
+        self._has_thrift = options.thrift_connectors
         self._rows = RowServer(tables, options)
         self._methods: Mapping[str, Callable[[Any], Any]] = {
             "ListSchemaNames": lambda _: self._metadata.schema_names(),
@@ -187,6 +177,8 @@ class TrinoService(ThriftCalls):
         }
 
     def _contract(self, frame: bytes) -> ModuleType:
+        if frame[_METHOD].startswith(_OWN):
+            return connector_service()
         return presto_service() if frame[_METHOD] == _PRESTO else trino_service()
 
     def busy(self) -> bool:
@@ -199,6 +191,10 @@ class TrinoService(ThriftCalls):
         return self._scans.count()
 
     def _answer(self, contract: ModuleType, call: Call) -> Buffers:
+        if contract is connector_service():
+            return self._connector.answer(contract, call)
+        if not self._has_thrift:
+            raise ServiceError(f"this service answers our own connector alone: {THRIFT_CONNECTORS} is false")
         method = self._method(call)
         if method == "GetRows":
             request = call.arguments
@@ -273,6 +269,9 @@ class TrinoService(ThriftCalls):
         return int(_POSITION.unpack_from(payload)[0])
 
     def _exception(self, contract: ModuleType, call: Call, message: str, *, retryable: bool) -> Any:
+        if contract is connector_service():
+            refusal: Any = contract
+            return refusal.Refusal(message, retryable)
         prefix = "Presto" if call.name.startswith("presto") else "Trino"
         return getattr(contract, f"{prefix}ThriftServiceException")(message, retryable)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import posixpath
 import struct
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from typing import Any
 from catalog.concurrency.caches import LruCache
 from catalog.slices.file_slice import FileSlice
 from hudi_catalog.server.security import SIGNATURE_BYTES, Secret
+from hudi_catalog.trino.base.scans import is_inside
 from hudi_catalog.trino.options import SPLIT_LIFETIME
 from table_format.errors import SplitError
 
@@ -192,11 +192,6 @@ class SplitCodec:
                 raise SplitError("the keys of this index look-up are no longer kept: run the query again")
             keys = cached
         return replace(split, constraint=constraint, keys=keys)
-
-
-def is_inside(path: str) -> bool:
-    """Whether a path relative to a table is normalized and names a file inside the table."""
-    return posixpath.normpath(path) == path and not path.startswith(("/", "..")) and "\0" not in path
 
 
 def _part(content: bytes) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hudi_catalog.trino.names import column_names
+from hudi_catalog.trino.base.names import column_names
 from table_format.config.option_keys import ALIKE
 from table_format.errors import OptionError, did_you_mean
 from table_format.meta_columns import META_COLUMNS
@@ -23,7 +23,7 @@ types = pa.types
 
 TYPE_PREFIX = "hoodie.catalog.trino.type."
 _CHOICES: Mapping[str, tuple[str, ...]] = {
-    "decimal": ("varchar", "double", "bigint", "error"),
+    "decimal": ("auto", "varchar", "double", "bigint", "error"),
     "timestamp": ("millis", "truncate", "varchar", "bigint", "error"),
     "time": ("varchar", "bigint", "error"),
     "binary": ("hex", "base64", "error"),
@@ -31,6 +31,8 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 TYPE_KEYS = tuple(f"{TYPE_PREFIX}{kind}" for kind in _CHOICES)
 _LONG_DIGITS = 18
+# A double holds so many digits: decimals of that many are served as different doubles, in the same order.
+_DOUBLE_DIGITS = 15
 
 
 class BlockKind(enum.Enum):
@@ -98,8 +100,9 @@ class TypeMapping:
     """How types that the connector lacks are served.
 
     Attributes:
-        decimal: ``varchar`` for text with all digits; ``double`` for the nearest double; ``bigint`` for the unscaled
-            value (text beyond 18 digits); ``error``.
+        decimal: ``auto`` for the nearest double up to 15 digits, which determines the decimal, and text beyond;
+            ``varchar`` for text with all digits; ``double``; ``bigint`` for the unscaled value (text beyond 18
+            digits); ``error``.
         timestamp: ``millis`` for timestamp(3), which refuses values that are not whole milliseconds; ``truncate`` for
             timestamp(3) rounded down; ``varchar`` for Trino's text form; ``bigint`` for microseconds since 1970, which
             refuses values that are not whole microseconds; ``error``.
@@ -108,7 +111,7 @@ class TypeMapping:
         nested: ``json`` for structs, maps and lists other than those of integers; ``error``.
     """
 
-    decimal: str = "varchar"
+    decimal: str = "auto"
     timestamp: str = "millis"
     time: str = "varchar"
     binary: str = "hex"
@@ -160,6 +163,10 @@ def _served(name: str, field: pa.Field[Any], mapping: TypeMapping) -> ServedColu
     comment = (field.metadata or {}).get(b"comment", b"").decode("utf-8", "replace") or None
     if name != field.name.lower():
         comment = f"{field.name} in the table{f': {comment}' if comment else ''}"
+    if form is Form.DECIMAL_TEXT:
+        decimal: Any = field.type
+        hint = f"decimal({decimal.precision}, {decimal.scale}) as text: cast it to compare or add"
+        comment = f"{comment}; {hint}" if comment else hint
     return ServedColumn(
         name=name,
         trino_type=trino_type,
@@ -191,10 +198,16 @@ def _target(kind: pa.DataType, mapping: TypeMapping) -> _Target:
             choice = getattr(mapping, option)
             if choice == "error":
                 return (*_TEXT, Form.REFUSED, f"{TYPE_PREFIX}{option} is error for columns such as this {kind}")
-            if choice == "bigint" and option == "decimal" and _digits(kind) > _LONG_DIGITS:
-                choice = "varchar"
+            if option == "decimal":
+                choice = _decimal_choice(choice, _digits(kind))
             return (*targets[choice], None)
     return (*_TEXT, Form.REFUSED, None)
+
+
+def _decimal_choice(choice: str, digits: int) -> str:
+    if choice == "auto":
+        return "double" if digits <= _DOUBLE_DIGITS else "varchar"
+    return "varchar" if choice == "bigint" and digits > _LONG_DIGITS else choice
 
 
 def _digits(kind: Any) -> int:

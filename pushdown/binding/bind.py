@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pushdown.binding.cast_texts import is_canonical
 from pushdown.binding.coerce import Place, place, rounds_beside
 from pushdown.binding.comparisons import Comparisons, compared_prefix, is_prefix
+from pushdown.binding.function_images import is_narrowed, narrowed
 from pushdown.binding.function_places import is_understood, place_through
 from pushdown.binding.spark_rules import bind_as_spark, opposite
 from pushdown.columns import ResolvedColumn, resolve_column
@@ -66,7 +67,10 @@ def bind(
         if column is None:
             column = resolve_column(node.column, schema, case_sensitive=case_sensitive)
             resolved[node.column] = column
-        return _bind_predicate(node, column, time_zone)
+        bound = _bind_predicate(node, column, time_zone)
+        if node.function is None or is_narrowed(bound):
+            return bound
+        return narrowed(node, column, time_zone, _bind_predicate, bound)
 
     return fold(expression, visit)
 

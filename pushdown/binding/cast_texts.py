@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import pyarrow as pa
 
-from pushdown.binding.clocks import DAY, day_of, month_of, zone_clocks
+from pushdown.clocks import DAY, day_of, month_of, zone_clocks
 from pushdown.kinds import Kind, kind_of
 from pushdown.temporal import zone_of
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pushdown.binding.clocks import DAY, STARTS, AmbiguousClockError, Zone, day_of, next_start, zone_clocks
 from pushdown.binding.coerce import Place, Point, Span, Undecided, clipped, place
+from pushdown.clocks import DAY, STARTS, AmbiguousClockError, Zone, day_of, next_start, zone_clocks
 from pushdown.errors import LiteralTypeError
 from pushdown.functions import UNITS, Function
 from pushdown.kinds import UNITS_PER_SECOND, Kind, domain_of, kind_of
@@ -329,3 +329,5 @@ _MAKERS: dict[str, Callable[[pa.DataType, tuple[Any, ...], Zone], _Step | None]]
     "ceil": _ceil,
     "add_days": _add_days,
 }
+RANGES = frozenset({*_MAKERS, "prefix", "prefix16"})
+"""Names of functions whose comparisons are ranges of the column, where its type and the literal allow."""

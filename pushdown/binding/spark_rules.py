@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from pushdown.binding.cast_texts import is_canonical, read_decimal
 from pushdown.binding.casts import WIDE, can_cast, cast_values, numbers_of
-from pushdown.binding.clocks import DAY, AmbiguousClockError, zone_clocks
 from pushdown.binding.coerce import Place, Point, Span, exact_in_numbers, float_in_numbers, place
 from pushdown.binding.comparisons import Comparisons
 from pushdown.binding.function_places import result_type, spans_through
+from pushdown.clocks import DAY, AmbiguousClockError, zone_clocks
 from pushdown.columns import ResolvedColumn
 from pushdown.expression import Constant, HudiExpression, Not, Op, Predicate, RowTest, Unknown, all_of, any_of, negation
 from pushdown.functions import Function, cast, type_sql

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 
 from pushdown.errors import ExpressionError
 from pushdown.evaluation.statistics import Believed, ColumnStatistics, nothing_known
-from pushdown.expression import Constant, HudiExpression, Op, Predicate
+from pushdown.expression import Constant, HudiExpression, ImageTest, Op, Predicate
 from pushdown.kinds import Kind, kind_of
-from pushdown.like import shape_of
+from pushdown.like import regex_of, shape_of
 from pushdown.ordering import Comparable, Mask, comparable, greater, greater_equal, less, less_equal, mask_of
 from pushdown.walk import Logic, fold_logic
 
@@ -148,6 +148,9 @@ def evaluate(expression: HudiExpression, statistics: Mapping[str, ColumnStatisti
             stats = statistics.get(node.column)
             believed = nothing_known(count) if stats is None else stats.believed(node.column_type)
             return _predicate(node, believed, node.column_type)
+        if isinstance(node, ImageTest):
+            stats = statistics.get(node.column)
+            return _of_image(node, ColumnStatistics.unknown(node.column_type, count) if stats is None else stats)
         if isinstance(node, Constant):
             return _constant(node.value, count)
         return _all(count)
@@ -171,6 +174,23 @@ def _constant(value: bool | None, count: int) -> Outcomes:
 def _all(count: int) -> Outcomes:
     yes = np.ones(count, np.bool_)
     return Outcomes(yes, yes, yes)
+
+
+def _of_image(test: ImageTest, stats: ColumnStatistics) -> Outcomes:
+    if test.result_type is None:
+        return _of_strict(test, stats.believed(test.column_type))
+    image = stats.of_function(test.function, test.column_type, test.time_zone)
+    return _predicate(Predicate(test.op, test.column, test.values, test.result_type), image, test.result_type)
+
+
+def _of_strict(test: ImageTest, believed: Believed) -> Outcomes:
+    """The outcomes of a strict function: of a null those of null, of values all."""
+    if test.op not in TABLE and test.op is not Op.IS_NULL:
+        return _of_strict(test.replaced(test.op.negated), believed).negated()
+    of_null = Truth.T if test.op is Op.IS_NULL else TABLE[test.op].null
+    value, null = believed.may_value, believed.may_null
+    any_value = (value, Truth.T | Truth.F if test.op in {Op.IS_NULL, Op.NULL_SAFE_EQ} else Truth.T | Truth.F | Truth.N)
+    return Outcomes(*(_any((any_value, (null, of_null)), truth) for truth in (Truth.T, Truth.F, Truth.N)))
 
 
 def _predicate(predicate: Predicate, believed: Believed, column_type: pa.DataType) -> Outcomes:
@@ -215,6 +235,9 @@ def _compared(predicate: Predicate, believed: Believed, column_type: pa.DataType
         (believed.may_null, row.null),
     )
     true, false, null = (_any(places, truth) for truth in (Truth.T, Truth.F, Truth.N))
+    if predicate.op is Op.LIKE:
+        matched, unmatched = _matching(values[0].as_py(), believed)
+        true, false = true & ~unmatched, false & ~matched
     if literal_null:
         # `x IN (1, NULL)` is null, not false, where no member is equal.
         null, false = null | false, np.zeros_like(false)
@@ -275,6 +298,23 @@ def _prefix_regions(prefix: bytes, believed: Believed) -> _Regions:
     at &= believed.no_lower | less(believed.lower, end)
     above = believed.may_value & (believed.no_upper | greater_equal(believed.upper, end))
     return _Regions(below, at, above)
+
+
+def _matching(pattern: str, believed: Believed) -> tuple[Mask, Mask]:
+    """Files whose texts are all one that matches a pattern, or one that does not."""
+    none = np.zeros_like(believed.may_value)
+    if not isinstance(believed.lower, pa.Array):
+        return none, none
+    known = holds_one_value(believed)
+    if not known.any():
+        return none, none
+    values: Any = believed.lower
+    try:
+        texts = pc.if_else(pa.array(known), values, b"").cast(pa.large_string())
+    except pa.ArrowInvalid:  # not all of them are UTF-8
+        return none, none
+    match = mask_of(pc.match_substring_regex(texts, pattern=regex_of(pattern)))
+    return known & match, known & ~match
 
 
 def _beyond_prefix(prefix: bytes) -> bytes | None:

@@ -15,13 +15,13 @@ from pushdown.binding.casts import cast_values
 from pushdown.columns import resolve_column
 from pushdown.errors import InexactFilterError, RowCastError
 from pushdown.evaluation.evaluate import Outcomes
-from pushdown.expression import Constant, HudiExpression, Op, Predicate, RowTest, Unknown
+from pushdown.expression import Constant, HudiExpression, Op, Predicate, RowTest
 from pushdown.functions import Function, type_sql
 from pushdown.kinds import Kind, kind_of
 from pushdown.like import regex_of
 from pushdown.ordering import mask_of
 from pushdown.spark_types import spark_type
-from pushdown.walk import Logic, fold_logic, leaves
+from pushdown.walk import Logic, fold_logic, inexact_part, leaves
 
 ARROW_COMPARISONS: dict[Op, str] = {
     Op.EQ: "equal",
@@ -51,12 +51,12 @@ def matches(expression: HudiExpression, table: pa.Table, *, case_sensitive: bool
     [False, True, None]
     """
     bound = bind(expression, table.schema, case_sensitive=case_sensitive)
-    for leaf in leaves(bound):
-        if isinstance(leaf, Unknown):
-            raise InexactFilterError(
-                f"rows cannot be selected exactly: {leaf.reason}. Plan files with this filter and let the engine apply "
-                "it to the rows, or take this part out of it"
-            )
+    reason = inexact_part(bound)
+    if reason is not None:
+        raise InexactFilterError(
+            f"rows cannot be selected exactly: {reason}. Plan files with this filter and let the engine apply it to "
+            "the rows, or take this part out of it"
+        )
     count = table.num_rows
     rows = _Rows(table)
     tests = [leaf for leaf in leaves(bound) if isinstance(leaf, RowTest)]

@@ -13,6 +13,7 @@ in which rows were lost in Apache Hudi:
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,8 +22,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pushdown.functions import Function
+from pushdown.images.chains import image_of
+from pushdown.images.image import Bounds, Image, no_bounds
 from pushdown.kinds import VARIABLE_WIDTH, Kind, kind_of
 from pushdown.ordering import Mask, comparable, less
+
+_MOST_DERIVED = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +55,7 @@ class ColumnStatistics:
     bounds_cover_nan: bool = True
     all_null_is_certain: bool = False
     _believed: dict[str, Believed] = field(default_factory=dict, init=False, repr=False)
+    _derived: dict[Hashable, Believed] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("lower", "upper", "null_count", "row_count"):
@@ -83,6 +90,28 @@ class ColumnStatistics:
             all_null_is_certain=self.all_null_is_certain,
         )
 
+    def of_function(self, function: Function, column_type: pa.DataType, time_zone: str) -> Believed:
+        """The statistics that can be relied on for the results of a function of the column.
+
+        Computed once for each of the last few functions.
+
+        Args:
+            function: one that `pushdown.images.chains.image_of` knows for the type.
+            column_type: the column's.
+            time_zone: the session's.
+        """
+        key = function, str(column_type), time_zone
+        cached = self._derived.get(key)
+        if cached is None:
+            image = image_of(function, column_type, time_zone)
+            if image is None:
+                raise ValueError(f"{function.name} has no image for a column of type {column_type}")
+            cached = _through(image, self.believed(column_type))
+            for oldest in list(self._derived)[: -_MOST_DERIVED + 1]:
+                self._derived.pop(oldest, None)
+            self._derived[key] = cached
+        return cached
+
     def believed(self, column_type: pa.DataType) -> Believed:
         """The statistics that can be relied on for a column of this type, computed once."""
         key = str(column_type)
@@ -114,6 +143,17 @@ class Believed:
     may_null: Mask
     may_value: Mask
     may_nan: Mask
+
+
+def _through(image: Image, believed: Believed) -> Believed:
+    """Statistics of a function's results, of which as many are null and NaN as of its arguments."""
+    if believed.lower is None:
+        bounds = image.of(no_bounds(len(believed.may_null)))
+    else:
+        known = ~(believed.no_lower | believed.no_upper)
+        bounds = image.of(Bounds(believed.lower, believed.upper, known))
+    nulls, values, nan = believed.may_null, believed.may_value, believed.may_nan
+    return Believed(bounds.lower, bounds.upper, ~bounds.known, ~bounds.known, nulls, values, nan)
 
 
 def nothing_known(count: int) -> Believed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import calendar
 import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
@@ -14,9 +13,14 @@ from sqlglot import exp
 
 from pushdown.expression import Constant, HudiExpression, Op, Predicate, Unknown, all_of, any_of, negation
 from pushdown.functions import cast
-from pushdown.like import canonical_pattern
-from pushdown.sql.literal import NOT_A_LITERAL, literal_value, spark_literal
-from pushdown.sql.operands import Operand, column_name, days_of, read_operand, whole_number
+from pushdown.like import canonical_pattern, quoted
+from pushdown.sql.calls import literal_of
+from pushdown.sql.constants import fold_constants, moved
+from pushdown.sql.literal import NOT_A_LITERAL, literal_value
+from pushdown.sql.operands import Operand, column_name, days_of, read_operand
+
+NOT_UNDERSTOOD = " is not understood"
+"""How the reason ends of a condition that no rule translates; before it is the condition's text."""
 
 _COMPARISONS: dict[type[Any], Op] = {
     exp.EQ: Op.EQ,
@@ -35,8 +39,6 @@ _CAST = re.compile(r"::|\b(?:cast|tinyint|smallint|int|bigint)\s*\(", re.IGNOREC
 _SHOWN = 120
 _NO_LISTS: Mapping[str, tuple[Any, ...]] = {}
 _MANY = 1_000
-_MONTHS = {"MONTH": 1, "MONTHS": 1, "YEAR": 12, "YEARS": 12, "QUARTER": 3, "QUARTERS": 3}
-_SECONDS = {"HOUR": 3600, "HOURS": 3600, "MINUTE": 60, "MINUTES": 60, "SECOND": 1, "SECONDS": 1}
 
 
 def translate_condition(
@@ -45,12 +47,12 @@ def translate_condition(
     """Translate one parsed condition.
 
     Args:
-        tree: the syntax tree.
+        tree: the syntax tree; its constant expressions are folded in place.
         source: its text, for the reason of an `Unknown`.
         dialect: decides LIKE's default escape character.
         lists: literals of IN lists that were removed from the text, by their placeholders.
     """
-    return _Translator(source, dialect, lists).translate(tree)
+    return _Translator(source, dialect, lists).translate(fold_constants(tree, dialect))
 
 
 def in_list(tree: exp.Condition, values: tuple[Any, ...], source: str, dialect: str) -> HudiExpression:
@@ -73,7 +75,7 @@ def _evaluated_once(end: HudiExpression) -> HudiExpression:
 
 def _shown(source: str) -> str:
     text = " ".join(source.split())
-    return (text if len(text) <= _SHOWN else text[:_SHOWN] + "…") + " is not understood"
+    return (text if len(text) <= _SHOWN else text[:_SHOWN] + "…") + NOT_UNDERSTOOD
 
 
 class _Translator:
@@ -128,7 +130,7 @@ class _Translator:
             return NOT_A_LITERAL if shifted is None else shifted
         if isinstance(node, exp.TsOrDsAdd | exp.DateAdd):
             return self._days_later(node)
-        return spark_literal(node, suffixes=self.suffixes) if self.dialect == "spark" else literal_value(node)
+        return literal_of(node, self.dialect, suffixes=self.suffixes)
 
     def _days_later(self, node: Any) -> Any:
         day, days = self._literal(node.this), days_of(node.expression, node.args.get("unit"))
@@ -150,12 +152,22 @@ class _Translator:
             operand, prefix = self._operand(node.this), literal_value(node.expression)
             if operand is not None and (prefix is None or isinstance(prefix, str)):
                 return operand.predicate(Op.STARTS_WITH, prefix)
+        if isinstance(node, exp.Contains | exp.EndsWith) and self.dialect == "spark":
+            return self._holds(node)
         if isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
             return self._called(str(node.this).lower(), node.expressions[0])
         value = literal_value(node)
         if value is None or isinstance(value, bool):
             return Constant(value)
         return self._unknown()
+
+    def _holds(self, node: Any) -> HudiExpression:
+        """Spark's contains and endswith, as LIKE."""
+        operand, part = self._operand(node.this), literal_value(node.expression)
+        if operand is None or not (part is None or isinstance(part, str)):
+            return self._unknown()
+        pattern = None if part is None else "%" + quoted(part) + ("" if isinstance(node, exp.EndsWith) else "%")
+        return operand.predicate(Op.LIKE, pattern)
 
     def _called(self, function: str, argument: Any) -> HudiExpression:
         operand = self._operand(argument)
@@ -268,37 +280,3 @@ def row_members(row: exp.Tuple, members: Sequence[Any], dialect: str) -> HudiExp
 
 def _equal(columns: Sequence[Operand], values: Sequence[Any], op: Op) -> HudiExpression:
     return all_of(*(column.predicate(op, value) for column, value in zip(columns, values, strict=True)))
-
-
-def moved(moment: Any, interval: Any, sign: int, dialect: str) -> dt.date | None:  # noqa: PLR0911
-    """A date or clock time plus an interval; None if engines or zones differ, or beyond Python's years.
-
-    Spark's timestamps are instants, whose sum with an interval depends on the session's zone.
-    """
-    is_time = isinstance(moment, dt.datetime)
-    if not isinstance(moment, dt.date) or not isinstance(interval, exp.Interval):
-        return None
-    if is_time and (dialect == "spark" or getattr(moment, "tzinfo", None) is not None):
-        return None
-    unit = interval.args.get("unit")
-    number = whole_number(interval.this)
-    if number is None or type(unit) is not exp.Var:
-        return None
-    name = str(unit.name).upper()
-    days = days_of(interval.this, unit)
-    try:
-        if days is not None:
-            return moment + dt.timedelta(days=sign * days)
-        if name in _MONTHS:
-            return _months_later(moment, sign * number * _MONTHS[name])
-        if is_time and name in _SECONDS:
-            return moment + dt.timedelta(seconds=sign * number * _SECONDS[name])
-    except (OverflowError, ValueError):
-        return None
-    return None
-
-
-def _months_later(moment: dt.date, months: int) -> dt.date:
-    year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
-    last = calendar.monthrange(year, month + 1)[1]
-    return moment.replace(year=year, month=month + 1, day=min(moment.day, last))

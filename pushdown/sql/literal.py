@@ -18,6 +18,8 @@ from pushdown.spark_types import CLOCK, INSTANT, MOST_DIGITS, Typed, literal_sql
 from pushdown.temporal import TextNotUnderstoodError, parse_date, parse_timestamp
 
 NOT_A_LITERAL: Final[Any] = object()
+FOLDED: Final = "folded"
+"""Key in the `meta` of a cast that stands for a folded expression of its type."""
 _Type = exp.DataType.Type
 _INTEGERS = {_Type.TINYINT: 8, _Type.SMALLINT: 16, _Type.INT: 32, _Type.BIGINT: 64}
 _TIMESTAMPS = frozenset({_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ})
@@ -201,7 +203,7 @@ def spark_type_of(node: Any) -> pa.DataType | None:
     return pa.decimal128(precision, scale) if 0 <= scale <= precision <= MOST_DIGITS and precision else None
 
 
-def spark_literal(node: Any, *, suffixes: bool = False) -> Any:
+def spark_literal(node: Any, *, suffixes: bool = False) -> Any:  # noqa: PLR0911
     """The value of a literal, as `Typed` if a cast or a suffix gives it another type than its value's default.
 
     None for NULL, `NOT_A_LITERAL` for anything that is not one.
@@ -223,9 +225,13 @@ def spark_literal(node: Any, *, suffixes: bool = False) -> Any:
     if value is None:
         return None
     plain = literal_value(node)
-    if plain is not NOT_A_LITERAL and plain is not None and literal_sql_type(plain) == target:
+    same = plain is not NOT_A_LITERAL and plain is not None and literal_sql_type(plain) == target
+    if same and isinstance(plain, int) and FOLDED in node.meta:
+        return Typed(plain, target)  # beside a decimal an expression counts with all digits of its type
+    if same:
         return plain
     made = _typed_cast(value, target)
+    suffixes = suffixes and FOLDED not in node.meta
     whole = isinstance(made, Typed) and kind_of(made.type) is Kind.INTEGER
     return replace(made, written=suffixes) if whole else made
 

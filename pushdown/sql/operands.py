@@ -11,6 +11,7 @@ from sqlglot import exp
 from pushdown.expression import Op, Predicate
 from pushdown.functions import UNITS, Function, add_days, cast, prefix, prefix16, trunc, year
 from pushdown.spark_types import SPARK
+from pushdown.sql.calls import TRINO, Applied, read_call
 from pushdown.sql.literal import NOT_A_LITERAL, literal_value, spark_type_of
 
 _Type = exp.DataType.Type
@@ -27,9 +28,7 @@ _FORMATS = {"yyyy": "year", "yy": "year", "mon": "month", "mm": "month"}
 _DAYS = {"DAY": 1, "DAYS": 1, "WEEK": 7, "WEEKS": 7}
 _DATE = cast(pa.date32())
 _JAVA_STRINGS = frozenset({"hive"})
-_TRINO = frozenset({"trino", "presto"})
-# Functions from the outermost inward, and the node that they are applied to.
-_Applied = tuple[list[Function], Any]
+_PARTS_OF_DATES = frozenset({"year", "quarter", "month", "day", "dayofyear", "weekofyear", "dayofweek", "weekday"})
 
 
 @dataclass(frozen=True)
@@ -75,12 +74,18 @@ def read_operand(node: Any, dialect: str) -> Operand | None:
         read = _READERS.get(type(node))
         operand = read(node, dialect) if read is not None else None
         if operand is None:
+            operand = read_call(node, dialect)
+        if operand is None:
             return None
         outer, node = operand
         for function in outer:
-            # A date is its own date, and in the same year.
-            if function != _DATE or not functions or functions[-1] not in {_DATE, year()}:
+            # A date is its own date, and in the same year, month, week.
+            if function != _DATE or not functions or (functions[-1] != _DATE and not _is_of_date(functions[-1])):
                 functions.append(function)
+
+
+def _is_of_date(function: Function) -> bool:
+    return function.name in _PARTS_OF_DATES and not function.arguments
 
 
 def _plain(node: Any, *known: str) -> bool:
@@ -88,23 +93,23 @@ def _plain(node: Any, *known: str) -> bool:
     return all(value in (None, False, [], "") or key in known for key, value in node.args.items())
 
 
-def _year(node: Any, dialect: str) -> _Applied | None:
+def _year(node: Any, dialect: str) -> Applied | None:
     del dialect
     return ([year()], node.this) if _plain(node, "this") else None
 
 
-def _extract(node: Any, dialect: str) -> _Applied | None:
+def _extract(node: Any, dialect: str) -> Applied | None:
     del dialect
     return ([year()], node.expression) if node.name.upper() == "YEAR" else None
 
 
-def _to_date(node: Any, dialect: str) -> _Applied | None:
+def _to_date(node: Any, dialect: str) -> Applied | None:
     del dialect
     # With a format, texts are read.
     return ([cast(pa.date32())], node.this) if _plain(node, "this", "safe") else None
 
 
-def _cast(node: Any, dialect: str) -> _Applied | None:
+def _cast(node: Any, dialect: str) -> Applied | None:
     if not _plain(node, "this", "to", "safe", "_type"):
         return None
     to = node.to
@@ -122,7 +127,7 @@ def _cast(node: Any, dialect: str) -> _Applied | None:
     return ([cast(type_)], node.this) if type_ is not None else None
 
 
-def _time_trunc(node: Any, dialect: str) -> _Applied | None:
+def _time_trunc(node: Any, dialect: str) -> Applied | None:
     unit = node.args.get("unit")
     name = str(unit.name if unit is not None else "").lower()
     if dialect in _JAVA_STRINGS or name not in UNITS or not _plain(node, "this", "unit"):
@@ -130,38 +135,38 @@ def _time_trunc(node: Any, dialect: str) -> _Applied | None:
     return [trunc(name)], node.this
 
 
-def _date_trunc(node: Any, dialect: str) -> _Applied | None:
+def _date_trunc(node: Any, dialect: str) -> Applied | None:
     """Spark's trunc, which gives a date. Hive's gives a text."""
     unit = node.args.get("unit")
     name = str(unit.name if unit is not None else "").lower()
     name = _FORMATS.get(name, name)
     if not _plain(node, "this", "unit"):
         return None
-    if dialect in _TRINO:
+    if dialect in TRINO:
         return ([trunc(name)], node.this) if name in UNITS else None
     if dialect != "spark" or name not in {"year", "quarter", "month", "week"}:
         return None
     return [trunc(name), cast(pa.date32())], node.this
 
 
-def _substring(node: Any, dialect: str) -> _Applied | None:
+def _substring(node: Any, dialect: str) -> Applied | None:
     if literal_value(node.args.get("start")) != 1 or not _plain(node, "this", "start", "length"):
         return None
     return _beginning(node.this, node.args.get("length"), dialect)
 
 
-def _left(node: Any, dialect: str) -> _Applied | None:
+def _left(node: Any, dialect: str) -> Applied | None:
     return _beginning(node.this, node.expression, dialect) if _plain(node, "this", "expression") else None
 
 
-def _beginning(text: Any, length: Any, dialect: str) -> _Applied | None:
+def _beginning(text: Any, length: Any, dialect: str) -> Applied | None:
     size = literal_value(length) if length is not None else NOT_A_LITERAL
     if type(size) is not int or size < 1:
         return None
     return [prefix16(size) if dialect in _JAVA_STRINGS else prefix(size)], text
 
 
-def _units(node: Any, dialect: str) -> _Applied | None:
+def _units(node: Any, dialect: str) -> Applied | None:
     """A prefix by UTF-16 units, as `HudiExpression.to_sql` writes it."""
     del dialect
     if str(node.this).lower() != "prefix16" or len(node.expressions) != 2:
@@ -170,32 +175,32 @@ def _units(node: Any, dialect: str) -> _Applied | None:
     return ([prefix16(size)], node.expressions[0]) if type(size) is int and size > 0 else None
 
 
-def _floor(node: Any, dialect: str) -> _Applied | None:
+def _floor(node: Any, dialect: str) -> Applied | None:
     del dialect
     return ([Function("floor")], node.this) if _plain(node, "this") else None
 
 
-def _ceil(node: Any, dialect: str) -> _Applied | None:
+def _ceil(node: Any, dialect: str) -> Applied | None:
     del dialect
     return ([Function("ceil")], node.this) if _plain(node, "this") else None
 
 
-def _later(node: Any, dialect: str) -> _Applied | None:
+def _later(node: Any, dialect: str) -> Applied | None:
     """Spark's and Hive's date_add and date_sub, of dates and of the dates of times."""
     days = days_of(node.expression, node.args.get("unit"))
-    if days is None or dialect in _TRINO or not _plain(node, "this", "expression", "unit"):
+    if days is None or dialect in TRINO or not _plain(node, "this", "expression", "unit"):
         return None
     return [add_days(days), cast(pa.date32())], node.this
 
 
-def _trino_later(node: Any, dialect: str) -> _Applied | None:
+def _trino_later(node: Any, dialect: str) -> Applied | None:
     days = days_of(node.expression, node.args.get("unit"))
-    if days is None or dialect not in _TRINO or not _plain(node, "this", "expression", "unit"):
+    if days is None or dialect not in TRINO or not _plain(node, "this", "expression", "unit"):
         return None
     return [add_days(days)], node.this
 
 
-def _sum(node: Any, dialect: str) -> _Applied | None:
+def _sum(node: Any, dialect: str) -> Applied | None:
     """A date plus an interval of days; for timestamps `bind` knows no such function."""
     del dialect
     if not isinstance(node.expression, exp.Interval):

@@ -23,7 +23,7 @@ from sqlglot.errors import SqlglotError
 
 from pushdown.errors import ExpressionError, FilterSyntaxError
 from pushdown.expression import And, Constant, HudiExpression, Not, Op, Or, Predicate, Unknown, all_of, any_of
-from pushdown.sql.condition import translate_condition
+from pushdown.sql.condition import NOT_UNDERSTOOD, translate_condition
 from pushdown.sql.parser import BACKSLASH_DIALECTS, DIALECTS, decode_strings
 from pushdown.sql.refusals import query_error
 from pushdown.sql.scopes import Source, Sources, TableFinder, argument, finder_of, read_source
@@ -69,11 +69,13 @@ class TableScan:
         key: the table's alias there, or what the finder calls it.
         node: the table in the syntax tree.
         filter: what its rows must meet there; TRUE for all.
+        unknown: conditions on its columns alone that are not understood.
     """
 
     key: str
     node: Any
     filter: HudiExpression
+    unknown: tuple[str, ...] = ()
 
 
 def table_scans(
@@ -94,9 +96,12 @@ def table_scans(
     reading = Reading(dialect, lists or {})
     try:
         for select in tree.find_all(exp.Select):
-            for source, parts in _Select(select, reading, find).read():
+            reader = _Select(select, reading, find)
+            for source, parts in reader.read():
                 filters = parts or [Constant(value=True)]
-                scans.append(TableScan(source.key, source.node, filters[0] if len(filters) == 1 else And(filters)))
+                whole = filters[0] if len(filters) == 1 else And(filters)
+                unknown = tuple(dict.fromkeys(reader.unknown.get(id(source), ())))
+                scans.append(TableScan(source.key, source.node, whole, unknown))
     except RecursionError:
         raise FilterSyntaxError("the query is nested too deeply") from None
     return scans
@@ -146,6 +151,8 @@ class _Select:
         self.find = find
         # Tables whose columns nothing outside their join sees.
         self.hidden: list[Source] = []
+        # By the source's identity: what is not understood of it.
+        self.unknown: dict[int, list[str]] = {}
 
     def read(self) -> list[tuple[Source, list[HudiExpression]]]:
         known = all(value in (None, [], False) or name in _KNOWN_PARTS for name, value in self.select.args.items())
@@ -225,8 +232,14 @@ class _Select:
             if not source.is_table:
                 continue
             for part in parts:
-                of_source = of_table(part, source, sources, self.reading)
-                if of_source is None or (id(source) in visible.nullable and not rejects_nulls(of_source)):
+                of_source = _weakened(part, source, sources, self.reading)
+                parts_of_source = list(leaves(of_source))
+                reasons = [leaf.reason for leaf in parts_of_source if isinstance(leaf, Unknown)]
+                unread = [reason for reason in reasons if reason.endswith(NOT_UNDERSTOOD)]
+                self.unknown.setdefault(id(source), []).extend(unread)
+                if len(reasons) == len(parts_of_source):
+                    continue
+                if id(source) in visible.nullable and not rejects_nulls(of_source):
                     continue
                 visible.filters.setdefault(id(source), []).append(of_source)
 
@@ -257,12 +270,6 @@ class Reading:
 
     dialect: str
     lists: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-
-
-def of_table(condition: Any, source: Source, sources: Sources, reading: Reading) -> HudiExpression | None:
-    """A condition with every part that is not about one table unknown; None if nothing remains."""
-    weakened = _weakened(condition, source, sources, reading)
-    return None if all(isinstance(leaf, Unknown) for leaf in leaves(weakened)) else weakened
 
 
 def _weakened(node: Any, source: Source, sources: Sources, reading: Reading) -> HudiExpression:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 from sqlglot import exp
 
 TableFinder: TypeAlias = Callable[[tuple[str, ...]], tuple[str, pa.Schema] | None]
 """From the parts of a name in a query to the table's key and schema; None for tables that are passed over."""
+
+FULL_NAME: Final = "full name"
+"""Key in the `meta` of a table's node: its name with schema and catalog, which may precede its columns too."""
 
 _TABLE_PARTS = frozenset(["this", "db", "catalog", "alias", "joins", "version", "when"])
 
@@ -101,7 +104,7 @@ def read_source(node: Any, find: TableFinder) -> Source:
         named = table_parts(node)
         table = None if named is None else find(named)
         known = all(value in (None, [], False) or part in _TABLE_PARTS for part, value in node.args.items())
-        lowered = tuple(part.lower() for part in parts)
+        lowered = node.meta.get(FULL_NAME) or tuple(part.lower() for part in parts)
         qualifiers: list[tuple[str, ...]] = [(name.lower(),)] if name else [lowered[i:] for i in range(len(lowered))]
         if table is None or renamed:
             return Source(name or parts[-1], qualifiers, frozenset(renamed) if renamed and table is None else None)

@@ -12,12 +12,12 @@ import datetime as dt
 import decimal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from pushdown.expression import HudiExpression, Op, Predicate, Unknown, all_of, any_of, negation
-from pushdown.functions import cast, prefix16, year
+from pushdown.functions import Function, cast, prefix16, year
 from pushdown.like import canonical_pattern, shape_of
 from pushdown.translators.hive_literals import HiveType, LiteralNotUnderstoodError, check_clock_time
 from pushdown.translators.hive_nodes import Literal, Operand, arguments_of, function_of, read_operand
@@ -169,6 +169,9 @@ class _Comparison:
     time_zone: str
 
 
+_Translate: TypeAlias = "Callable[[_Comparison], HudiExpression | None]"
+
+
 def compared_function(op: Op, node: Any, literal: Any, time_zone: str) -> HudiExpression | None:
     """``function(column) op literal``; None when it cannot be expressed.
 
@@ -247,12 +250,35 @@ def _substring(comparison: _Comparison) -> HudiExpression | None:
     return Predicate(comparison.op, comparison.operand.column, (literal,), function=prefix16(length))
 
 
+def _narrowed(name: str, bases: frozenset[str], literals: type, rest: int = 0) -> _Translate:
+    """A function that statistics narrow, of columns of some types, compared with literals of one type.
+
+    Its further arguments are whole numbers.
+    """
+
+    def translate(comparison: _Comparison) -> HudiExpression | None:
+        kind, literal = comparison.operand.kind, comparison.literal
+        numbers = [_whole(argument, comparison.time_zone) for argument in comparison.rest]
+        if kind is None or kind.base not in bases or kind.limited or kind.rounded or type(literal) is not literals:
+            return None
+        if len(numbers) != rest or any(number is None for number in numbers):
+            return None
+        function = Function(name, tuple(numbers))
+        return Predicate(comparison.op, comparison.operand.column, (literal,), function=function)
+
+    return translate
+
+
 def _whole(node: Any, time_zone: str) -> int | None:
     operand = read_operand(node, time_zone)
     return operand.value if isinstance(operand, Literal) and type(operand.value) is int else None
 
 
-FUNCTIONS: dict[str, Callable[[_Comparison], HudiExpression | None]] = {
+_INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+_TEXTS = frozenset({"string"})
+_TIMES = frozenset({"timestamp"})
+_DATES = frozenset({"date", "timestamp"})
+FUNCTIONS: dict[str, _Translate] = {
     "GenericUDFDate": _to_date,
     "GenericUDFToDate": _to_date,
     "UDFYear": _year,
@@ -260,4 +286,35 @@ FUNCTIONS: dict[str, Callable[[_Comparison], HudiExpression | None]] = {
     "UDFSubstr": _substring,
     "substr": _substring,
     "substring": _substring,
+    "hour": _narrowed("hour", _TIMES, int),
+    "minute": _narrowed("minute", _TIMES, int),
+    "second": _narrowed("second", _TIMES, int),
+    "month": _narrowed("month", _DATES, int),
+    "day": _narrowed("day", _DATES, int),
+    "dayofmonth": _narrowed("day", _DATES, int),
+    "dayofweek": _narrowed("dayofweek", _DATES, int),
+    "weekofyear": _narrowed("weekofyear", _DATES, int),
+    "GenericUDFQuarter": _narrowed("quarter", _DATES, int),
+    "GenericUDFOPMod": _narrowed("mod", _INTEGERS, int, 1),
+    "GenericUDFPosMod": _narrowed("pmod", _INTEGERS, int, 1),
+    "GenericUDFOPPlus": _narrowed("add", _INTEGERS, int, 1),
+    "GenericUDFOPMultiply": _narrowed("multiply", _INTEGERS, int, 1),
+    "GenericUDFAbs": _narrowed("abs", _INTEGERS, int),
+    "GenericUDFLower": _narrowed("lower", _TEXTS, str),
+    "GenericUDFUpper": _narrowed("upper", _TEXTS, str),
+    "GenericUDFTrim": _narrowed("trim", _TEXTS, str),
+    "GenericUDFLTrim": _narrowed("ltrim", _TEXTS, str),
+    "GenericUDFRTrim": _narrowed("rtrim", _TEXTS, str),
+    "GenericUDFLength": _narrowed("length", _TEXTS, int),
+    "GenericUDFCharacterLength": _narrowed("length", _TEXTS, int),
 }
+for _bridged, _name in {
+    "UDFHour": "hour",
+    "UDFMinute": "minute",
+    "UDFSecond": "second",
+    "UDFMonth": "month",
+    "UDFDayOfMonth": "day",
+    "UDFDayOfWeek": "dayofweek",
+    "UDFWeekOfYear": "weekofyear",
+}.items():
+    FUNCTIONS[_bridged] = FUNCTIONS[_name]

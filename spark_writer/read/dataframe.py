@@ -21,7 +21,7 @@ from pushdown.errors import ExpressionError
 from pushdown.expression import HudiExpression
 from spark_writer.filters import from_condition, from_spark_column, from_spark_sql
 from spark_writer.read.file_index import READER_OPTIONS, NativeFiles, exact_partition_columns, native_frame
-from spark_writer.read.generations import Generation, Rows, converted, generations, table_schema
+from spark_writer.read.generations import Generation, Rows, converted, generations, promotions, table_schema
 from spark_writer.read.jvm import why_unreachable
 from spark_writer.session import use_this_interpreter
 from spark_writer.worker_errors import Batches, Worker, in_worker
@@ -32,7 +32,13 @@ _MOST_TASKS: Final = 200
 _SLICE_DDL: Final = "slice binary"
 
 
-def scan_frame(session: SparkSession, scan: Scan, where: Column | str | None = None) -> DataFrame:
+def scan_frame(
+    session: SparkSession,
+    scan: Scan,
+    where: Column | str | None = None,
+    *,
+    files: HudiExpression | None = None,
+) -> DataFrame:
     """The rows of a scan, lazily; its alias is the table's name, by which a write detects rows that come from it.
 
     Files that Spark's reader reads are chosen by each query on the DataFrame, where the session's planner can ask this
@@ -43,13 +49,15 @@ def scan_frame(session: SparkSession, scan: Scan, where: Column | str | None = N
         session: Spark's.
         scan: a state of the table, and the writes whose rows are wanted; without a filter.
         where: a condition on rows, by which files are chosen now as well.
+        files: a condition by which files are chosen now; their rows are not filtered by it.
 
     Raises:
         ExpressionError: `where` is a Column, over Spark Connect.
         HudiError: the table cannot be planned.
     """
     parts = _Parts(session, scan)
-    frames = [parts.frame(one) for one in generations(scan.snapshot, parts.chosen(where))]
+    chosen = parts.chosen(where if files is None else files)
+    frames = [parts.frame(one) for one in generations(scan.snapshot, chosen, promotions(session.version))]
     rows = reduce(DataFrame.union, frames) if frames else session.createDataFrame([], parts.schema)
     if scan.instants is not None:
         rows = rows.where(scan.instants.predicate().to_sql())
@@ -70,10 +78,12 @@ class _Parts:
         self._planned = why_unreachable(session) is None
         self._paths = exact_partition_columns(self._snapshot) if self._planned else ()
 
-    def chosen(self, where: Column | str | None) -> Rows:
+    def chosen(self, where: Column | str | HudiExpression | None) -> Rows:
         """Positions of the slices that may hold rows which meet a condition, as far as that is understood."""
         if where is None:
             return self._scan.plan().rows
+        if isinstance(where, HudiExpression):
+            return replace(self._scan, filter=where).plan().rows
         zone = self._session.conf.get("spark.sql.session.timeZone") or "UTC"
         try:
             return replace(self._scan, filter=self._translated(where), time_zone=zone).plan().rows
@@ -110,7 +120,9 @@ class _Parts:
         paths: list[Any] = self._snapshot.take_files(part.rows).column("path").to_pylist()
         schema = part.schema(self.schema)
         reader = self._session.read.schema(schema).options(**READER_OPTIONS)
-        return reader.parquet(*map(self._snapshot.client.storage.full_uri, paths))
+        files = reader.parquet(*map(self._snapshot.client.storage.full_uri, paths))
+        # Spark's INSERT INTO takes a relation with a single path, and OVERWRITE would delete that file.
+        return files.select("*") if len(paths) == 1 else files
 
     def _by_workers(self, rows: Rows) -> DataFrame:
         use_this_interpreter(self._session)

@@ -2,12 +2,12 @@
 
 Spark's reader reads a file in the file's own types. It refuses most others, and in some releases takes a struct for
 null whose wanted fields a file lacks. So files are divided by the types that they hold, each generation is read as it
-is, and Spark converts its columns.
+is, and Spark converts its columns. Numbers that the reader widens itself (`promotions`) make no generation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -35,6 +35,13 @@ _THREADS: Final = 8
 _NUMBERS: Final = (spark.IntegerType, spark.LongType, spark.FloatType, spark.DoubleType)
 _DIGITS: Final[dict[type, int]] = {spark.IntegerType: 10, spark.LongType: 19}
 _TEXTS: Final = frozenset({spark.StringType, spark.BinaryType})
+Promotions: TypeAlias = Collection[tuple[type, type]]
+_PROMOTED: Final[Promotions] = frozenset({
+    (spark.IntegerType, spark.LongType),
+    (spark.IntegerType, spark.DoubleType),
+    (spark.FloatType, spark.DoubleType),
+})  # fmt: skip
+_PROMOTING: Final = 4
 
 
 @dataclass(frozen=True)
@@ -65,12 +72,22 @@ def table_schema(snapshot: Snapshot) -> pa.Schema:
     return pa.schema([*meta, *storage_schema(snapshot.data_schema)]).remove_metadata()
 
 
-def generations(snapshot: Snapshot, rows: Rows) -> list[Generation]:
+def promotions(release: str) -> Promotions:
+    """Types of files, and those of the table, as which the Parquet reader of a release of Spark reads them.
+
+    Since 4.0 (SPARK-40876), in the vectorised reader and the other one. Filters of such columns are not pushed into
+    files where the earlier type does not hold the literal (SPARK-46092). Fields inside structs are left to `converted`.
+    """
+    return _PROMOTED if int(release.partition(".")[0]) >= _PROMOTING else ()
+
+
+def generations(snapshot: Snapshot, rows: Rows, promoted: Promotions = ()) -> list[Generation]:
     """Divide the files of a snapshot by the types that they hold.
 
     Args:
         snapshot: of the table.
         rows: positions of the file slices that are wanted.
+        promoted: see `promotions`.
     """
     files = snapshot.take_files(rows)
     plain = valid_mask(one_chunk(files.column("file_name"))) & ~snapshot.has_logs[rows]
@@ -83,14 +100,14 @@ def generations(snapshot: Snapshot, rows: Rows) -> list[Generation]:
     special = columns_of_hudi_types(snapshot.client.table_schema_json(snapshot.timeline, snapshot.as_of))
     if special:
         return [*divided, Generation(rows, native=False, why=f"column {special[0]} is of a type that only Hudi knows")]
-    return [*divided, *_by_types(snapshot, rows)]
+    return [*divided, *_by_types(snapshot, rows, promoted)]
 
 
-def _by_types(snapshot: Snapshot, rows: Rows) -> Iterator[Generation]:
+def _by_types(snapshot: Snapshot, rows: Rows, promoted: Promotions) -> Iterator[Generation]:
     encoded: Any = one_chunk(snapshot.take_files(rows).column("instant")).dictionary_encode()
     instants: list[str] = encoded.dictionary.to_pylist()
     numbers = to_numpy(encoded.indices)
-    kinds = _StoredTypes(snapshot, instants, rows[np.unique(numbers, return_index=True)[1]])
+    kinds = _StoredTypes(snapshot, instants, rows[np.unique(numbers, return_index=True)[1]], promoted)
     groups: dict[tuple[tuple[str, str], ...] | str, list[int]] = {}
     for number, instant in enumerate(instants):
         groups.setdefault(kinds.key(instant), []).append(number)
@@ -110,10 +127,12 @@ class _StoredTypes:
         snapshot: of the table.
         instants: that wrote its files.
         rows: position of a file of each.
+        promoted: see `promotions`.
     """
 
-    def __init__(self, snapshot: Snapshot, instants: list[str], rows: Rows) -> None:
+    def __init__(self, snapshot: Snapshot, instants: list[str], rows: Rows, promoted: Promotions) -> None:
         self._snapshot = snapshot
+        self._promoted = promoted
         self._table = _spark_types(storage_schema(snapshot.data_schema))
         self._by_text: dict[str, dict[str, spark.DataType]] = {}
         writes = {write.time: write for write in snapshot.timeline.writes}
@@ -142,7 +161,13 @@ class _StoredTypes:
         if history is not None and history.stored_schema(instant).columns != history.current.columns:
             return "columns were renamed or dropped since"
         stored = self.of(instant)
-        other = [name for name, kind in self._table.items() if name in stored and not _same(stored[name], kind)]
+        other = [
+            name
+            for name, kind in self._table.items()
+            if name in stored
+            and not _same(stored[name], kind)
+            and (type(stored[name]), type(kind)) not in self._promoted
+        ]
         for name in other:
             if not is_converted(stored[name], self._table[name]):
                 return f"column {name} is {stored[name].simpleString()} in them"

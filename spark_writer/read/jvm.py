@@ -1,8 +1,8 @@
 """Objects of Spark's planner, made inside the JVM in bulk.
 
-A call through py4j takes 0.1 ms, on a busy machine 1 ms, and a query may keep 100,000 files in 10,000 partitions. So
-files cross as one byte array in Hadoop's own serialised form, and what is done for each of them is composed of method
-handles: functions of the JVM that need neither a jar nor a call for each element.
+A query may keep 100,000 files in 10,000 partitions, and each call through py4j takes time. So files cross as one byte
+array in Hadoop's own serialised form, and what is done for each of them is composed of method handles (`handles.py`):
+functions of the JVM that need neither a jar nor a call for each element.
 """
 
 from __future__ import annotations
@@ -20,13 +20,11 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
+from spark_writer.read.handles import STATUS, handles_of
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.errors import UnsupportedTableError
 
 Ints: TypeAlias = NDArray[np.int64]
-_SOURCES: Final = "org.apache.spark.sql.execution.datasources"
-_ROW: Final = "org.apache.spark.sql.catalyst.InternalRow"
-_STATUS: Final = "org.apache.hadoop.fs.FileStatus"
 # Bytes of a varint of fixed width: 7 bits each, and leading zeros are allowed.
 _PATH_LENGTH, _NUMBER = 3, 9
 # FileStatusProto: 1 type (1 dir, 2 file), 2 path, 3 length, 4 permission, 5 owner, 6 group, 7 modification time,
@@ -66,11 +64,14 @@ class Jvm:
         self.java_session: Any = state._jsparkSession  # noqa: SLF001 - PySpark has no other way
         self.gateway: Any = state.sparkContext._gateway  # noqa: SLF001 - likewise
         ensure_callback_server_started(self.gateway)  # type: ignore[no-untyped-call]  # also foreachBatch's
-        self.root: Any = self.gateway.jvm
+        self._made = handles_of(self.gateway)
+        self.root: Any = self._made.root
         self.sources: Any = self.root.org.apache.spark.sql.execution.datasources
         self.nothing: Any = self.root.scala.Option.empty()
         self._handles: Any = self.root.java.lang.invoke.MethodHandles
-        self._int: Any = self.root.java.lang.Integer.TYPE
+        self._status: Any = self._made.type_of(STATUS)
+        self._no_rows: Any = self.root.org.apache.spark.sql.catalyst.InternalRow.empty()
+        self._no_filters = self.seq([])
 
     def schema(self, text: str) -> Any:
         """A Spark schema of its JSON form; all columns and fields nullable, as `spark.read.schema` has it."""
@@ -103,16 +104,48 @@ class Jvm:
         py4j would show an error that Python raises as two stacks; this one reaches the user as the message alone.
         """
         error = self.root.java.lang.IllegalArgumentException(message)
-        kind, nothing = self._class("java.lang.Object"), self._class("java.lang.IllegalArgumentException")
+        kind, nothing = self._made.type_of("java.lang.Object"), self._made.type_of("java.lang.IllegalArgumentException")
         throw = self._handles.throwException(kind, nothing).bindTo(error)
-        tail = self._function("scala.Function0", throw)
+        tail = self._made.interface(self._made.type_of("scala.Function0"), throw)
         stream: Any = getattr(self.root.scala.collection.immutable, "Stream$Cons")
         return stream(self.directory(self.statuses(_NO_FILES, _NO_ROWS, _NO_ROWS, np.zeros(1, np.int64))), tail)
 
+    def raising(self, served: Any) -> Any:
+        """A Function1 of one that Python serves, which throws what that one returns where it is a Throwable."""
+        kind, throwable = self._made.type_of("java.lang.Object"), self._made.type_of("java.lang.Throwable")
+        one, function = self._made.signature(kind, kind), self._made.type_of("scala.Function1")
+        call = self._made.lookup.findVirtual(function, "apply", one).bindTo(served)
+        test = self._made.signature(self.root.java.lang.Boolean.TYPE, kind)
+        of_class = self._made.type_of("java.lang.Class")
+        is_error = self._made.lookup.findVirtual(of_class, "isInstance", test).bindTo(throwable)
+        throw = self._handles.throwException(kind, throwable).asType(one)
+        checked = self._handles.guardWithTest(is_error, throw, self._handles.identity(kind))
+        return self._made.interface(function, self._handles.filterReturnValue(call, checked))
+
+    def with_settings(self, served: Any) -> None:
+        """Call a Function0 that Python serves, in this thread, with the session's settings."""
+        settings = self.root.org.apache.spark.sql.internal.SQLConf
+        settings.withExistingConf(self.java_session.sessionState().conf(), served)
+
+    def construct(self, name: str, arguments: Sequence[Any], further: Any = None) -> Any:
+        """An object of a Scala class whose constructor has more or fewer arguments in other releases of Spark.
+
+        Args:
+            name: of the class.
+            arguments: the last ones of them where it takes fewer.
+            further: each argument beyond them; empty options of a relation when None.
+        """
+        maker = max(self._made.type_of(name).getConstructors(), key=lambda one: int(one.getParameterCount()))
+        count = int(maker.getParameterCount())
+        given = list(arguments)[-count:] if count < len(arguments) else list(arguments)
+        options = self.root.org.apache.spark.sql.util.CaseInsensitiveStringMap
+        while len(given) < count:
+            given.append(options.empty() if further is None else further)
+        return maker.newInstance(self._made.array("java.lang.Object", given))
+
     def directory(self, statuses: Any) -> Any:
         """One PartitionDirectory without partition values, of the first row of a FileStatus[][]."""
-        row = self.root.org.apache.spark.sql.catalyst.InternalRow.empty()
-        return self.sources.PartitionDirectory.apply(row, statuses[0])
+        return self.sources.PartitionDirectory.apply(self._no_rows, statuses[0])
 
     def directories(self, rows: Any, positions: Ints, statuses: Any) -> Any:
         """A Seq of PartitionDirectory.
@@ -122,16 +155,7 @@ class Jvm:
             positions: in it, of the directories.
             statuses: FileStatus[][], a row for each position.
         """
-        directory = self._class(f"{_SOURCES}.PartitionDirectory")
-        row, files = self._class(_ROW), self._class(f"[L{_STATUS};")
-        make = self._handles.publicLookup().findStatic(directory, "apply", self._type(directory, row, files))
-        position = self._element(self.ints(positions), self._int)
-        values = self._handles.filterArguments(self._element(rows, row), 0, self._array(_HANDLE, [position]))
-        both = self._array(_HANDLE, [values, self._element(statuses, files)])
-        pair = self._handles.filterArguments(make, 0, both)
-        one = self._handles.permuteArguments(pair, self._type(directory, self._int), self._zeros(2))
-        made = self._each(len(positions), one)
-        return self.root.PythonUtils.toSeq(self.root.java.util.Arrays.asList(made))
+        return self._each(len(positions), self._made.directory, rows, self.ints(positions), statuses)
 
     def statuses(self, paths: pa.Array[Any], sizes: Ints, millis: Ints, counts: Ints) -> Any:
         """A FileStatus[][], by Hadoop's own Writable form of it.
@@ -144,7 +168,7 @@ class Jvm:
         """
         data = len(counts).to_bytes(4, "big") + counts.astype(">i4").tobytes() + status_records(paths, sizes, millis)
         stream = self.root.java.io
-        matrix = self.root.org.apache.hadoop.io.TwoDArrayWritable(self._class(_STATUS))
+        matrix = self.root.org.apache.hadoop.io.TwoDArrayWritable(self._status)
         matrix.readFields(stream.DataInputStream(stream.ByteArrayInputStream(data)))
         return matrix.toArray()
 
@@ -173,19 +197,11 @@ class Jvm:
             rows: of `rows`; the last column is a partition's number.
             schema: of them.
         """
-        path, row = self._class("org.apache.hadoop.fs.Path"), self._class(_ROW)
-        kind = self._class(f"{_SOURCES}.PartitionPath")
-        void = self.root.java.lang.Void.TYPE
-        make = self._handles.publicLookup().findConstructor(kind, self._type(void, row, path))
-        nowhere = self._array("java.lang.Object", [self.root.org.apache.hadoop.fs.Path("file:/none")])
-        of_row = self._handles.insertArguments(make, 1, nowhere)
-        one = self._handles.filterArguments(of_row, 0, self._array(_HANDLE, [self._element(rows, row)]))
-        made = self._each(len(rows), one)
-        paths = self.root.PythonUtils.toSeq(self.root.java.util.Arrays.asList(made))
+        paths = self._each(len(rows), self._made.path, rows)
         some = self.root.scala.Some(self.sources.PartitionSpec(schema, paths))
         # a cache that is shared would let Spark list folders for what it has evicted
         cache: Any = getattr(getattr(self.sources, "NoopCache$"), "MODULE$")
-        arguments = (self.java_session, self.seq([]), self.map({}), self.nothing, cache, some, self.nothing)
+        arguments = (self.java_session, self._no_filters, self.map({}), self.nothing, cache, some, self.nothing)
         return self.sources.InMemoryFileIndex(*arguments)
 
     def matching(self, partitions: Any, filters: Any, last: int) -> Ints:
@@ -196,63 +212,27 @@ class Jvm:
             filters: Seq of Catalyst expressions.
             last: position of the number among the columns.
         """
-        listed = self.root.scala.collection.JavaConverters.seqAsJavaList(partitions.listFiles(filters, self.seq([])))
-        directory, row = self._class(f"{_SOURCES}.PartitionDirectory"), self._class(_ROW)
-        lookup = self._handles.publicLookup()
-        values = lookup.findVirtual(directory, "values", self._type(row))
-        get = lookup.findVirtual(row, "getInt", self._type(self._int, self._int))
-        number = self._handles.insertArguments(get, 1, self._array("java.lang.Object", [last]))
-        one = self._element(listed.toArray(), directory)
-        for step in (values, number):
-            one = self._handles.filterReturnValue(one, step)
-        count = int(listed.size())
-        numbers = self._zeros(count)
-        self.root.java.util.Arrays.setAll(numbers, self._function("java.util.function.IntUnaryOperator", one))
-        buffer = self.root.java.nio.ByteBuffer.allocate(4 * count)
-        buffer.asIntBuffer().put(numbers)
-        return np.frombuffer(bytes(buffer.array()), ">i4").astype(np.int64)
+        listed = partitions.listFiles(filters, self._no_filters)
+        directories = self.root.scala.collection.JavaConverters.seqAsJavaList(listed).toArray()
+        numbers = self._made.zeros(len(directories))
+        arrays = self.root.java.util.Arrays
+        arrays.setAll(numbers, self._made.applied("IntUnaryOperator", self._made.number(last), directories))
+        texts = str(arrays.toString(numbers))[1:-1]
+        return np.array(texts.split(", ") if texts else [], np.int64)
 
     def ints(self, numbers: Ints) -> Any:
         """An int[]."""
-        array = self._zeros(len(numbers))
+        array = self._made.zeros(len(numbers))
         self.root.java.nio.ByteBuffer.wrap(numbers.astype(">i4").tobytes()).asIntBuffer().get(array)
         return array
 
-    def _zeros(self, count: int) -> Any:
-        return self.gateway.new_array(self.root.int, count)
-
-    def _class(self, name: str) -> Any:
-        return self.root.java.lang.Class.forName(name)
-
-    def _type(self, result: Any, *arguments: Any) -> Any:
-        kinds = self._array("java.lang.Class", list(arguments))
-        return self.root.java.lang.invoke.MethodType.methodType(result, kinds)
-
-    def _element(self, array: Any, kind: Any) -> Any:
-        """The function from a position to an element of an array."""
-        getter = self._handles.arrayElementGetter(array.getClass()).bindTo(array)
-        return getter.asType(self._type(kind, self._int))
-
-    def _each(self, count: int, function: Any) -> Any:
-        """Object[] of a function's results for the numbers from 0 on."""
+    def _each(self, count: int, function: Any, *first: Any) -> Any:
+        """A Seq of a function's results for first arguments and the numbers from 0 on."""
         made = self.gateway.new_array(self.root.java.lang.Object, count)
-        self.root.java.util.Arrays.setAll(made, self._function("java.util.function.IntFunction", function))
-        return made
-
-    def _function(self, interface: str, handle: Any) -> Any:
-        return self.root.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(self._class(interface), handle)
-
-    def _array(self, name: str, elements: list[Any]) -> Any:
-        kind: Any = self.root
-        for part in name.split("."):
-            kind = getattr(kind, part)
-        array = self.gateway.new_array(kind, len(elements))
-        for position, element in enumerate(elements):
-            array[position] = element
-        return array
+        self.root.java.util.Arrays.setAll(made, self._made.applied("IntFunction", function, *first))
+        return self.root.PythonUtils.toSeq(self.root.java.util.Arrays.asList(made))
 
 
-_HANDLE: Final = "java.lang.invoke.MethodHandle"
 _NO_FILES: pa.Array[Any] = pa.array([], pa.string())
 _NO_ROWS: Ints = np.zeros(0, np.int64)
 

@@ -69,16 +69,16 @@ def refuse_other_lock_providers(options: Mapping[str, str]) -> None:
             )
 
 
-_NO_CLUSTERING: Final = (
-    "clustering runs after a commit or on its own, not beside a write",
-    "give hoodie.clustering.inline=true, or run `hudi-catalog cluster` apart",
-)
 _LAYOUT: Final = ("it is Apache Hudi's older switch", "give hoodie.clustering.inline=true")
 _NO_COMPACTION: Final = ("there are no log files to compact in copy-on-write tables", "leave it out")
 _INDEX: Final = ("this index is not kept, and queries go without it", "leave it out")
 _PLAIN: Final = ("files are not encrypted", "write this table with Apache Hudi, or encrypt the storage")
 _FORMAT: Final = ("base files are Parquet", "leave it out, or write this table with Apache Hudi")
 _ALL_CLEANED: Final = ("all partitions are cleaned", "give hoodie.clean.automatic=false")
+_PLANS_STAY: Final = (
+    "a planned clustering stays until it has run",
+    "run it by maintenance, or cancel it by hudi-catalog rollback",
+)
 _CHECK_BEFORE: Final = "check the DataFrame before it is written, or write with Apache Hudi"
 
 UNSUPPORTED_OPTIONS: Final = (
@@ -133,10 +133,85 @@ UNSUPPORTED_OPTIONS: Final = (
     UnsupportedOption("hoodie.clean.partition.filter.selected", True, *_ALL_CLEANED, harmless=("",)),
     UnsupportedOption("hoodie.cleaner.partition.filter.regex", True, *_ALL_CLEANED, harmless=("",)),
     UnsupportedOption("hoodie.cleaner.partition.filter.selected", True, *_ALL_CLEANED, harmless=("",)),
-    UnsupportedOption("hoodie.clustering.schedule.inline", False, *_NO_CLUSTERING),
-    UnsupportedOption("hoodie.clustering.async.enabled", False, *_NO_CLUSTERING),
-    UnsupportedOption("hoodie.datasource.clustering.async.enable", False, *_NO_CLUSTERING),
+    UnsupportedOption(
+        "hoodie.clean.max.commits.to.clean",
+        False,
+        "a clean deletes all that its policy no longer keeps",
+        "raise hoodie.clean.commits.retained",
+        harmless=("", "9223372036854775807"),
+    ),
+    UnsupportedOption(
+        "hoodie.clustering.plan.strategy.earliest.commit.to.cluster",
+        False,
+        "files are chosen by their size, not by their commit",
+        "choose partitions, or leave it out",
+        harmless=("",),
+    ),
+    UnsupportedOption(
+        "hoodie.clustering.updates.strategy",
+        False,
+        "changes of files that a clustering is about to rewrite are refused",
+        "leave it out",
+        harmless=("", "sparkrejectupdatestrategy"),
+    ),
     UnsupportedOption("hoodie.layout.optimize.enable", False, *_LAYOUT),
+    UnsupportedOption(
+        "hoodie.layout.optimize.curve.build.method",
+        False,
+        "curves are built from ranks of a sample",
+        "leave it out",
+        harmless=("", "sample"),
+    ),
+    UnsupportedOption(
+        "hoodie.layout.optimize.build.curve.sample.size",
+        False,
+        "the sample's size goes by the number of files",
+        "leave it out",
+        harmless=("",),
+    ),
+    UnsupportedOption(
+        "hoodie.clustering.plan.strategy.file.slices.sort.by",
+        False,
+        "the largest files are put together first",
+        "leave it out",
+        harmless=("", "size"),
+    ),
+    UnsupportedOption("hoodie.clustering.rollback.pending.replacecommit.on.conflict", False, *_PLANS_STAY),
+    UnsupportedOption("hoodie.clustering.enable.expirations", False, *_PLANS_STAY),
+    UnsupportedOption(
+        "hoodie.clustering.fail.on.pending.ingestion.during.conflict.resolution",
+        False,
+        "a clustering conflicts with writes that complete before it",
+        "leave it out",
+    ),
+    UnsupportedOption(
+        "hoodie.clean.trigger.strategy",
+        False,
+        "cleaning goes by hoodie.clean.trigger.max.commits",
+        "leave it out",
+        harmless=("", "num_commits"),
+    ),
+    UnsupportedOption(
+        "hoodie.prewrite.cleaner.policy",
+        False,
+        "a write rolls dead ones back before it begins, and cleans after its commit",
+        "leave it out",
+        harmless=("", "none"),
+    ),
+    UnsupportedOption(
+        "hoodie.write.empty.clean.interval.hours",
+        False,
+        "a clean that has nothing to delete leaves no instant",
+        "leave it out",
+        harmless=("", "-1"),
+    ),
+    UnsupportedOption(
+        "hoodie.fail.on.timeline.archiving",
+        False,
+        "a failure of archiving is logged, and the commit stands",
+        "run archive() in the job",
+        harmless=("", "false"),
+    ),
     UnsupportedOption("hoodie.compact.inline", False, *_NO_COMPACTION),
     UnsupportedOption("hoodie.compact.schedule.inline", False, *_NO_COMPACTION),
     UnsupportedOption("hoodie.datasource.compaction.async.enable", False, *_NO_COMPACTION),

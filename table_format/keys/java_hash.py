@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from table_format.errors import OptionError, RecordError
+from table_format.threads import compute_threads, in_threads
 
 UInt32Array = npt.NDArray[np.uint32]
 Int32Array = npt.NDArray[np.int32]
@@ -26,6 +27,8 @@ _INVERSE = pow(_BASE, -1, 1 << 32)
 _MASK = 0xFFFFFFFF
 # Units per step: the power tables and the scratch arrays of one step stay in the processor's cache.
 _STEP_UNITS = 1 << 16
+# Fewer rows are hashed sooner than a thread starts.
+_ROWS_A_THREAD = 1 << 16
 _powers: dict[int, UInt32Array] = {}
 
 
@@ -45,6 +48,13 @@ def java_string_hash(strings: pa.Array[Any] | pa.ChunkedArray[Any]) -> Int32Arra
         hashes = np.append(java_string_hash(strings.dictionary), np.int32(0))
         rows = strings.indices.cast(pa.int64()).fill_null(len(strings.dictionary)).to_numpy(zero_copy_only=False)
         return np.asarray(hashes[rows], dtype=np.int32)
+    if len(strings) > _ROWS_A_THREAD:
+        step = max(_ROWS_A_THREAD, -(-len(strings) // compute_threads()))
+        return np.concatenate(in_threads(_hashes, [strings.slice(at, step) for at in range(0, len(strings), step)]))
+    return _hashes(strings)
+
+
+def _hashes(strings: pa.Array[Any]) -> Int32Array:
     data, offsets = _utf8_units(strings)
     result = np.empty(len(strings), np.uint32)
     for start, stop in _steps(offsets):

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from table_format.codecs.arrow_numpy import one_chunk
 from table_format.errors import RecordError, SchemaError, did_you_mean
 
 
@@ -86,14 +87,9 @@ def raw_column(batch: pa.Table | pa.RecordBatch, field: str) -> pa.Array[Any]:
 
 
 def _in_one_piece(column: Any) -> pa.Array[Any]:
-    if isinstance(column, pa.ChunkedArray):
-        if isinstance(column.type, pa.DictionaryType):
-            column = column.unify_dictionaries()
-        if column.num_chunks == 1:
-            column = column.chunk(0)
-        else:
-            column = column.combine_chunks() if column.num_chunks else pa.array([], column.type)
-    result: pa.Array[Any] = column
+    if isinstance(column, pa.ChunkedArray) and isinstance(column.type, pa.DictionaryType):
+        column = column.unify_dictionaries()
+    result: pa.Array[Any] = one_chunk(column)
     return result
 
 

@@ -180,7 +180,7 @@ def _versions(logs: LogRows, whole: pa.Table, matched: Positions, rules: MergeRu
 
 def _own_values(column: Any, rules: MergeRules) -> Mask | None:
     """Mask of values that replace the older one, under rules by which some values keep it."""
-    array = column.combine_chunks()
+    array = one_chunk(column)
     if rules.nulls_keep:
         return valid_mask(array)
     if rules.unavailable is not None and array.type in (pa.string(), pa.binary()):

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from table_format.codecs.arrow_numpy import fixed_rows, to_numpy
+from table_format.codecs.arrow_numpy import fixed_rows, one_chunk, to_numpy
 from table_format.keys.java_hash import java_string_hash, java_string_hash_one
 
 ALL_PARTITIONS_KEY = "__all_partitions__"
@@ -119,9 +119,7 @@ def _reduced(hash_value: int, shards: int) -> int:
 
 def _encoded(column: StringColumn) -> tuple[npt.NDArray[np.int64], list[str]]:
     """A column's distinct values, and the index of each row's value."""
-    merged: Any = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(merged, pa.ChunkedArray):  # of no chunk at all
-        merged = pa.array([], pa.string())
+    merged: Any = one_chunk(column)
     encoded: Any = merged if isinstance(merged, pa.DictionaryArray) else merged.dictionary_encode()
     indices = to_numpy(encoded.indices).astype(np.int64)
     return indices, encoded.dictionary.to_pylist()

@@ -311,7 +311,10 @@ class PartitionSources:
         shards = self.open(items).shards
         work = list(zip(shards, items.values(), strict=True))
         entries = sum(source.reader.entry_count for sources in shards for source in sources if source.reader)
-        return _map(lambda part: function(*part), work, threads=entries > _FEW_ENTRIES)
+        threads = entries > _FEW_ENTRIES
+        if threads and self._storage.is_local:  # more threads than cores would wait for one another
+            return in_threads(lambda part: function(*part), work)
+        return _map(lambda part: function(*part), work, threads=threads)
 
     def everything(self) -> list[list[SourceRecords]]:
         """All records, by shard."""

@@ -108,14 +108,16 @@ class Archive:
         return max(self._of_all_files(f"extra {key}", read), default=None)
 
     def extras(self, key: str) -> list[tuple[str, str]]:
-        """Times of archived writes that have a key in their extra metadata, and the values (layout 1); not cached.
+        """Times of archived writes that have a key in their extra metadata, and the values (layout 1).
+
+        It reads the whole archive on first use.
 
         Raises:
             CorruptFileError: a file of the archive is damaged.
         """
         if self._part is not archive_log:
             return []
-        return [pair for entry in self.entries() for pair in archive_log.read_extra(self._storage, entry.path, key)]
+        return self._of_all_files(f"extras {key}", lambda path: tuple(archive_log.read_extra(self._storage, path, key)))
 
     def files(self) -> list[tuple[Instant, Content]]:
         """Files of archived instants, each with a function that gives its content; not cached.

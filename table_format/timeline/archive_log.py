@@ -25,7 +25,7 @@ from table_format.actions.avro_schemas import (
 from table_format.actions.table_services import CleanMetadata
 from table_format.codecs.avro_file import write_avro_file
 from table_format.errors import CorruptFileError
-from table_format.instant import Action, Instant, State
+from table_format.instant import ACTIONS, Action, Instant, State
 from table_format.log.blocks import BlockType, LogBlock, read_log_blocks
 from table_format.storage import FileEntry, Storage
 
@@ -59,6 +59,8 @@ _AVRO_MEMBERS: Final = {
     "hoodieCompactionPlan": COMPACTION_PLAN,
     "hoodieRequestedReplaceMetadata": REQUESTED_REPLACE,
 }
+#: Fields that entries of every release have.
+_CONTENTS: Final = frozenset({"hoodieCommitMetadata", "hoodieCleanMetadata"})
 _TIMES: Final = fastavro.parse_schema(_entry())
 _REPLACED: Final = fastavro.parse_schema(
     _entry({"name": "hoodieReplaceCommitMetadata", "type": ["null", _REPLACE_METADATA], "default": None})
@@ -237,14 +239,34 @@ def _all_entries(storage: Storage, path: str, wanted: Any, action: str = "") -> 
 
 def _decoded(record: bytes, schema: str, wanted: Any) -> dict[str, Any]:
     entry: Any = fastavro.schemaless_reader(io.BytesIO(record), _writer_schema(schema), wanted)
-    if not (entry["commitTime"] and entry["actionType"] and entry["actionState"]):
-        raise ValueError("an entry without its instant, action or state")
+    time, action, state = entry["commitTime"] or "", entry["actionType"], entry["actionState"]
+    # blocks have no checksum: what is not one of these is damage, and would be passed over as an entry of no interest
+    if not (time.isascii() and time.isdigit()) or action not in ACTIONS or state not in State.__members__:
+        raise ValueError(f"an entry of instant {time!r}, action {action!r}, state {state!r}")
     return dict(entry)
+
+
+def place_of(storage: Storage, folder: str, time: str) -> tuple[str, int]:
+    """File of the archive that holds entries of an instant, and the offset of its time there; the folder without one.
+
+    Raises:
+        CorruptFileError: a file is damaged.
+    """
+    for file in archive_files(storage, folder):
+        for block in read_blocks(storage, file.path):
+            at = bytes(block.content).find(time.encode())
+            if at >= 0:
+                return file.path, block.content_offset + at
+    return folder, 0
 
 
 @functools.lru_cache(maxsize=8)
 def _writer_schema(text: str) -> Any:
-    return fastavro.parse_schema(json.loads(text))
+    schema: Any = fastavro.parse_schema(json.loads(text))
+    missing = _CONTENTS - {field["name"] for field in schema["fields"]}
+    if missing:
+        raise ValueError(f"a schema without {', '.join(sorted(missing))}")
+    return schema
 
 
 def split_records(content: bytes) -> Iterator[bytes]:

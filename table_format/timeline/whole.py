@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from table_format.errors import CorruptFileError
 from table_format.instant import Instant, State
 from table_format.timeline.archive import Archive
+from table_format.timeline.archive_log import place_of
 from table_format.timeline.timeline import Timeline, highest_states
 
 
@@ -62,7 +64,9 @@ def with_archive(timeline: Timeline) -> Timeline:
 
 
 def _with_archive(timeline: Timeline) -> Timeline:
-    files = {instant: content for instant, content in timeline.archive.files() if not timeline.is_undone(instant.time)}
+    archived = timeline.archive.files()
+    _refuse_lone_states(timeline, [instant for instant, _ in archived])
+    files = {instant: content for instant, content in archived if not timeline.is_undone(instant.time)}
     active = {(instant.time, instant.comparable_action) for instant in timeline.instants}
     done = [
         instant
@@ -82,3 +86,27 @@ def _with_archive(timeline: Timeline) -> Timeline:
     whole = WholeTimeline(**changed, archived=contents)
     vars(whole)["archive"] = Archive(timeline.storage, "", timeline.layout)  # nothing is left to be looked up there
     return whole
+
+
+def _refuse_lone_states(timeline: Timeline, archived: Iterable[Instant]) -> None:
+    """Refuse an archive in which an instant was planned or begun, and never completed: its time is damaged there.
+
+    Only completed instants are archived, with all their states. Blocks of the archive have no checksum, so that a
+    changed digit would otherwise pass for another instant.
+    """
+    if timeline.layout > 1:
+        return
+    states: dict[str, set[State]] = {}
+    for instant in archived:
+        states.setdefault(instant.time, set()).add(instant.state)
+    active = {instant.time for instant in timeline.instants}
+    lone = (time for time, of in states.items() if State.COMPLETED not in of and time not in active)
+    for time in sorted(lone):
+        if not timeline.is_undone(time):
+            path, offset = place_of(timeline.storage, timeline.history_folder, time)
+            raise CorruptFileError(
+                path,
+                offset,
+                f"the archived instant {time} was begun and has not completed, so this time, or that of the instant "
+                "whose states these are, is damaged; restore the file",
+            )

@@ -15,7 +15,7 @@ from table_format.errors import CorruptFileError, MissingFileError
 from table_format.log.blocks import BlockType, HeaderKey, LogBlock
 from table_format.storage import FileEntry, Storage
 from table_format.timeline.archive_log import PREFIX, archive_files, last_state, read_blocks, read_states, split_records
-from table_writer.archive.entry_schema import ENTRY_JSON
+from table_writer.archive.entries import ENTRY_JSON
 from table_writer.encoding.log_blocks import write_log_block
 from table_writer.timeline.options import ArchiveOptions
 

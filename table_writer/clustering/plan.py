@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final, Self
 
@@ -25,6 +26,20 @@ STRATEGY: Final = "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSi
 #: The one that keeps each file a file, of a table with buckets.
 SINGLE_FILE_STRATEGY: Final = "org.apache.hudi.client.clustering.run.strategy.SparkSingleFileSortExecutionStrategy"
 _BUCKET: Final = "BUCKET"
+#: Short names of Apache's plan strategies that choose files as `plan_clustering` does, with the filter mode of each.
+_PLAN_CLASSES: Final = {
+    "SparkSizeBasedClusteringPlanStrategy": None,
+    "JavaSizeBasedClusteringPlanStrategy": None,
+    "FlinkSizeBasedClusteringPlanStrategy": None,
+    "SparkRecentDaysClusteringPlanStrategy": "RECENT_DAYS",
+    "SparkSelectedPartitionsClusteringPlanStrategy": "SELECTED_PARTITIONS",
+}
+_RUN_CLASSES: Final = {
+    "SparkSortAndSizeExecutionStrategy": False,
+    "JavaSortAndSizeExecutionStrategy": False,
+    "SparkSingleFileSortExecutionStrategy": True,
+}
+_HOURS: Final = 24
 
 
 @dataclass(frozen=True)
@@ -101,10 +116,12 @@ def plan_clustering(
         busy: whether a file group, by partition path and file id, is in another plan.
 
     Raises:
+        OptionError: a strategy that is not understood.
         UnsupportedTableError: buckets, and no columns to sort by.
     """
     sorting = Sorting.of(options)
     bucketed = has_buckets(client, options, files)
+    _refuse_run_class(options, bucketed=bucketed)
     if bucketed and not sorting.columns:
         raise UnsupportedTableError(
             f"{client.storage.uri}: each bucket of this table is one file, and buckets are not merged: name columns "
@@ -118,8 +135,11 @@ def plan_clustering(
     for row in small.select(["partition", "file_id", "file_name", "size"]).to_pylist():
         if not busy((row["partition"], row["file_id"])):
             by_partition.setdefault(row["partition"], []).append(row)
-    plan = ClusteringPlan(strategy=SINGLE_FILE_STRATEGY if bucketed else STRATEGY, parameters=_parameters(sorting))
-    for partition in chosen_partitions(by_partition, options, partitions):
+    plan = ClusteringPlan(
+        strategy=SINGLE_FILE_STRATEGY if bucketed else STRATEGY, parameters=_parameters(sorting, target)
+    )
+    names = pc.unique(files["partition"]).to_pylist()
+    for partition in (name for name in chosen_partitions(names, options, partitions) if name in by_partition):
         rows = sorted(by_partition[partition], key=lambda row: (-row["size"], row["file_id"]))
         for group in ([row] for row in rows) if bucketed else _groups(rows, most):
             size = sum(row["size"] for row in group)
@@ -127,6 +147,8 @@ def plan_clustering(
             if len(plan.groups) < count and (sorting.columns or len(group) > outputs):
                 plan.groups.append([ClusteringSlice(partition, row["file_id"], row["file_name"]) for row in group])
                 plan.outputs.append(outputs)
+    if len(plan.file_groups) == 1 and not options.flag(keys.SINGLE):
+        return replace(plan, groups=[], outputs=[])
     return plan
 
 
@@ -142,12 +164,12 @@ def chosen_partitions(names: Iterable[str], options: WriteOptions, patterns: Seq
     """The partitions that a clustering takes, by name.
 
     Args:
-        names: paths of those with files to take.
-        options: `partition.selected`, `partition.regex.pattern` and `partition.filter.mode`.
+        names: paths of the table's.
+        options: `partition.selected`, `partition.regex.pattern`, `partition.filter.mode` and the plan's `class`.
         patterns: paths, `*` for any text; none for all.
 
     Raises:
-        OptionError: an invalid regular expression.
+        OptionError: an invalid regular expression, or a class that is not understood.
     """
     selected = {name.strip("/") for name in options.names(keys.SELECTED)}
     try:
@@ -161,7 +183,9 @@ def chosen_partitions(names: Iterable[str], options: WriteOptions, patterns: Seq
         and regex.fullmatch(name)
         and (not patterns or any(_matches(name, pattern) for pattern in patterns))
     )
-    mode = options.text(keys.FILTER_MODE)
+    mode = _filter_mode(options)
+    if mode == "DAY_ROLLING":
+        return chosen[time.localtime().tm_hour :: _HOURS]
     if mode == "SELECTED_PARTITIONS":
         first, last = options.text(keys.FIRST) or "", options.text(keys.LAST)
         return [name for name in chosen if first <= name and (not last or name <= last)]
@@ -169,6 +193,35 @@ def chosen_partitions(names: Iterable[str], options: WriteOptions, patterns: Seq
         skipped = options.number(keys.SKIPPED) or 0
         return chosen[::-1][skipped : skipped + (options.number(keys.LOOKBACK) or 0)]
     return chosen
+
+
+def _filter_mode(options: WriteOptions) -> str | None:
+    mode = options.text(keys.FILTER_MODE)
+    if (given := options.text(keys.PLAN_CLASS)) is None:
+        return mode
+    name = given.rpartition(".")[2]
+    if name not in _PLAN_CLASSES:
+        raise OptionError(
+            f"{keys.PLAN_CLASS.key}={given}: this strategy is not understood{did_you_mean(name, _PLAN_CLASSES)}; give "
+            f"one of {', '.join(_PLAN_CLASSES)}, or let Apache Hudi plan"
+        )
+    return _PLAN_CLASSES[name] or mode
+
+
+def _refuse_run_class(options: WriteOptions, *, bucketed: bool) -> None:
+    if (given := options.text(keys.RUN_CLASS)) is None:
+        return
+    name = given.rpartition(".")[2]
+    if name not in _RUN_CLASSES:
+        raise OptionError(
+            f"{keys.RUN_CLASS.key}={given}: this strategy is not understood{did_you_mean(name, _RUN_CLASSES)}; give "
+            f"one of {', '.join(_RUN_CLASSES)}, or let Apache Hudi run the plan"
+        )
+    if _RUN_CLASSES[name] and not bucketed:
+        raise OptionError(
+            f"{keys.RUN_CLASS.key}={given}: files of tables without buckets are merged and sorted together, which is "
+            "SparkSortAndSizeExecutionStrategy"
+        )
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -188,7 +241,8 @@ def _groups(rows: Iterable[dict[str, Any]], most: int) -> list[list[dict[str, An
     return groups
 
 
-def _parameters(sorting: Sorting) -> dict[str, str]:
+def _parameters(sorting: Sorting, target: int) -> dict[str, str]:
+    size = {keys.TARGET_BYTES.key: str(target)}
     if not sorting.columns:
-        return {}
-    return {keys.SORT_COLUMNS.key: ",".join(sorting.columns), keys.LAYOUT.key: sorting.layout.value}
+        return size
+    return {keys.SORT_COLUMNS.key: ",".join(sorting.columns), keys.LAYOUT.key: sorting.layout.value, **size}

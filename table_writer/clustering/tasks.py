@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.meta_columns import META_FIELDS, RECORD_KEY
 from table_format.slices.file_names import new_bucket_file_id, new_file_id
@@ -118,11 +117,6 @@ def hash_offset(text: str, step: int) -> int:
     return sum(text.encode()) % step
 
 
-def row_count(task: SampleTask) -> int:
-    """Rows of a file, by its footer."""
-    return footer(task.files.storage, task.input.file.path).row_count
-
-
 def split_files(plan: ClusterPlan, inputs: Iterable[InputFile], task: TaskIdentity) -> Iterator[SplitRows]:
     """Rows of files with the slots that they go to: a slot is a new file."""
     number = 0
@@ -172,11 +166,11 @@ def _write_slot(plan: ClusterPlan, slot: SlotRows, task: TaskIdentity, changes: 
 
     if slot.fits:
         table, positions = slot.whole(_WHERE, _ADVICE)
-        return write_moved(change, noted(_ordered(plan.files, group.order, table, positions)))
+        return write_moved(change, noted(ordered(plan.files, group.order, table, positions)))
     return write_moved_in_parts(change, map(noted, _ordered_parts(plan.files, group.order, slot)))
 
 
-def _ordered(files: FilePlan, order: RowOrder, table: pa.Table, positions: Any = None) -> pa.Table:
+def ordered(files: FilePlan, order: RowOrder, table: pa.Table, positions: Any = None) -> pa.Table:
     """The rows at some positions, or all, in their order, of `current_schema`."""
     columns = [*dict.fromkeys((*order.columns, RECORD_KEY, CODE_COLUMN))]
     known = table.select(columns) if positions is None else table.select(columns).take(from_numpy(positions))
@@ -197,10 +191,10 @@ def _ordered_parts(files: FilePlan, order: RowOrder, slot: SlotRows) -> Iterator
     for source in sources:
         rows = some_in_one_piece(source.tables(), _WHERE, _ADVICE)
         if rows is not None:
-            ordered = _ordered(files, order, rows)
+            part = ordered(files, order, rows)
             del rows  # before the rows are encoded
-            yield ordered
-            del ordered
+            yield part
+            del part
 
 
 def _cuts_of_slot(slot: SlotRows, parts: int) -> Cuts:

@@ -33,6 +33,8 @@ Cleared = Callable[[str], bool]
 
 """Whether a write replaces everything in a partition, given its path."""
 
+_CHANGES: Final = (*WRITE_ACTIONS, Action.ROLLBACK, Action.RESTORE)
+
 _MEANWHILE: Final = "while this write was under way; nothing was written, try again"
 
 
@@ -41,7 +43,7 @@ class TimelineState:
     """State of the timeline when a write began.
 
     Attributes:
-        completed: times of completed writes and restores.
+        completed: times of completed writes, rollbacks and restores.
         pending: times of pending writes.
         schema: the table's Avro schema text, or None.
     """
@@ -54,7 +56,7 @@ class TimelineState:
     def of(cls, client: TableClient, timeline: Timeline) -> Self:
         """State of a timeline that was loaded under the table's lock."""
         return cls(
-            completed=frozenset(i.time for i in timeline.completed if i.action in (*WRITE_ACTIONS, Action.RESTORE)),
+            completed=frozenset(i.time for i in timeline.completed if i.action in _CHANGES),
             pending=frozenset(i.time for i in timeline.pending if i.comparable_action in WRITE_ACTIONS),
             schema=client.table_schema_json(timeline),
         )
@@ -193,9 +195,12 @@ def check_services(
 
 
 def _check_not_undone(timeline: Timeline, own: Instant, before: TimelineState) -> None:
-    """Refuse a write that began with the rows of another one which was rolled back since."""
+    """Refuse a write that began with the rows of another one which was rolled back since.
+
+    Times do not say what came since: a planned clustering begins long after its instant.
+    """
     for instant in timeline.completed:
-        if instant.action == Action.ROLLBACK and instant.time > own.time:
+        if instant.action == Action.ROLLBACK and instant.time not in before.completed:
             rollback = RollbackMetadata.from_avro(timeline.read(instant), timeline.path(instant))
             undone = sorted(before.completed.intersection(rollback.commits))
             if undone:

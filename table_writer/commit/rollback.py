@@ -87,7 +87,7 @@ def settled_timeline(
     """
     remains = Remains.of(client.storage)
     timeline = client.timeline(known)
-    if resume_rollbacks(client, timeline):
+    if resume_rollbacks(client, timeline, options):
         timeline = client.timeline(timeline)
     failed = failed_writes(timeline, options)
     for instant in reversed(failed):
@@ -99,8 +99,13 @@ def settled_timeline(
     return timeline, [instant.time for instant in reversed(failed)]
 
 
-def resume_rollbacks(client: TableClient, timeline: Timeline) -> bool:
+def resume_rollbacks(client: TableClient, timeline: Timeline, options: ProtocolOptions | None = None) -> bool:
     """Finish interrupted rollbacks and restores, under their own instants.
+
+    Args:
+        client: the table, whose lock the caller holds.
+        timeline: of the table, loaded under the lock.
+        options: by which another tool's restore counts as dead; None where it is left alone.
 
     Returns:
         Whether there was one.
@@ -108,7 +113,13 @@ def resume_rollbacks(client: TableClient, timeline: Timeline) -> bool:
     Raises:
         TransactionError: another tool takes completed writes back, or died at that.
     """
-    changed = resume_undo(client, timeline)
+
+    def counts_as_dead(one: Instant) -> bool:
+        if options is None or options.failed_writes is FailedWrites.NEVER:
+            return False
+        return is_dead(timeline, one, options)
+
+    changed = resume_undo(client, timeline, counts_as_dead)
     if changed:
         timeline = client.timeline(timeline)
     interrupted = [instant for instant in timeline.pending if instant.action == Action.ROLLBACK]
@@ -228,6 +239,13 @@ def _has_failed(timeline: Timeline, instant: Instant, options: ProtocolOptions) 
     if instant.action not in WRITE_ACTIONS or options.failed_writes is FailedWrites.NEVER:
         return False
     return not is_clustering(timeline, instant) and is_dead(timeline, instant, options)
+
+
+def how_it_ends(timeline: Timeline, pending: Instant) -> str:
+    """What to do about a pending instant whose writer does not go on, for messages: a clustering stays planned."""
+    if is_clustering(timeline, pending):
+        return "a clustering ends by `hudi-catalog cluster PATH --run`, or by `hudi-catalog rollback`, which cancels it"
+    return "if its writer is dead, any write rolls it back"
 
 
 def is_dead(timeline: Timeline, instant: Instant, options: ProtocolOptions) -> bool:

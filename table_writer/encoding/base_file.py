@@ -31,7 +31,7 @@ from table_format.base_file.footer import (
     parquet,
 )
 from table_format.base_file.reader import as_schema
-from table_format.codecs.arrow_numpy import DISORDERED_BYTE, from_numpy, has_bytes_from
+from table_format.codecs.arrow_numpy import DISORDERED_BYTE, from_numpy, has_bytes_from, one_chunk
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.config.option_values import flag, fraction, whole_number
 from table_format.errors import CorruptFileError, OptionError
@@ -273,31 +273,56 @@ def write_base_file_parts(
     """
     settings = BaseFileOptions.of(options or {})
     schema = avro_to_arrow(avro_schema_json)
+    with stream_errors(path), storage.open_output(path) as stream:
+        return encode_parts(
+            stream, parts, avro_schema_json, schema, settings, footer_texts=footer_texts, key_texts=key_texts
+        )
+
+
+def encode_parts(
+    stream: Any,
+    parts: Iterator[pa.Table],
+    avro_schema_json: str,
+    schema: pa.Schema,
+    settings: BaseFileOptions,
+    *,
+    footer_texts: Mapping[str, str] | None = None,
+    key_texts: Mapping[str, str] | None = None,
+) -> BaseFileResult:
+    """The content of a base file into a stream, which stays open; see `write_base_file_parts`.
+
+    Args:
+        stream: takes the bytes.
+        parts: rows with meta columns.
+        avro_schema_json: for the footer.
+        schema: the columns of it.
+        settings: how columns are encoded.
+        footer_texts: further keys for the footer.
+        key_texts: see `write_base_file`.
+    """
     conformed = (as_schema(part, schema).replace_schema_metadata(None) for part in parts)
     collected: list[pq.FileMetaData] = []
     keys = _FooterKeys(settings)
     rows = 0
     writer: Any = None
-    with stream_errors(path), storage.open_output(path) as stream:
-        with contextlib.ExitStack() as stack:
-            for part in conformed:
-                if writer is None:
-                    arguments = settings.writer_arguments(part)
-                    writer = stack.enter_context(
-                        parquet.ParquetWriter(
-                            stream, part.schema, metadata_collector=collected, store_schema=False, **arguments
-                        )
+    with contextlib.ExitStack() as stack:
+        for part in conformed:
+            if writer is None:
+                arguments = settings.writer_arguments(part)
+                writer = stack.enter_context(
+                    parquet.ParquetWriter(
+                        stream, part.schema, metadata_collector=collected, store_schema=False, **arguments
                     )
-                rows += len(part)
-                if key_texts is None and RECORD_KEY in part.column_names:
-                    keys.add(part.column(RECORD_KEY))
-                if len(part):
-                    writer.write_table(part, row_group_size=settings.rows_per_group(part))
-                del part  # before the next one is made
-            known = {**(footer_texts or {}), AVRO_SCHEMA: avro_schema_json, MODEL_NAME: "avro"}
-            writer.add_key_value_metadata({**known, **(key_texts or keys.texts())})
-        size = stream.tell()
-    return BaseFileResult(size, rows, collected[0])
+                )
+            rows += len(part)
+            if key_texts is None and RECORD_KEY in part.column_names:
+                keys.add(part.column(RECORD_KEY))
+            if len(part):
+                writer.write_table(part, row_group_size=settings.rows_per_group(part))
+            del part  # before the next one is made
+        known = {**(footer_texts or {}), AVRO_SCHEMA: avro_schema_json, MODEL_NAME: "avro"}
+        writer.add_key_value_metadata({**known, **(key_texts or keys.texts())})
+    return BaseFileResult(stream.tell(), rows, collected[0])
 
 
 def same_key_texts(footer: BaseFileFooter, options: Mapping[str, str]) -> dict[str, str] | None:
@@ -402,8 +427,6 @@ def bloom_of(column: pa.ChunkedArray[Any], settings: BaseFileOptions) -> BloomFi
 
 
 def _in_one_piece(column: Any) -> pa.Array[Any]:
-    column = column.combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    column = one_chunk(column)
     result: pa.Array[Any] = column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
     return result

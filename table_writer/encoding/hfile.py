@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from table_format.base_file.bloom import DYNAMIC, dynamic_bloom, filter_size
-from table_format.codecs.arrow_numpy import fixed_rows, join_bytes, spans_of, to_numpy
+from table_format.codecs.arrow_numpy import fixed_rows, join_bytes, one_chunk, spans_of, to_numpy
 from table_format.errors import OptionError, RecordError
 from table_format.hfile import block
 from table_format.hfile.entries import ENTRY_OVERHEAD, KEY_OVERHEAD, SUFFIX
@@ -167,7 +167,7 @@ def _bloom(keys: pa.BinaryArray) -> bytes:
 def _as_binary(values: Values) -> pa.BinaryArray:
     array: Any = values
     if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
+        array = one_chunk(array)
     if not isinstance(array, pa.Array):
         array = pa.array(array, pa.binary())
     binary: pa.BinaryArray = array.cast(pa.binary())

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from table_format.codecs.arrow_numpy import from_numpy
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.errors import NoSpaceError
 from table_format.storage import stream_errors
 from table_writer.execution.slot_rows import InMemory, MemoryShare, Positions, SlotRows, TableSource
@@ -287,11 +287,11 @@ def _in_one_piece(column: Any) -> Any:
     """A column as one array. Consecutive slices of one array are joined without a copy."""
     chunks = [chunk for chunk in column.chunks if len(chunk)]
     if not chunks or pa.types.is_nested(column.type) or isinstance(column.type, pa.DictionaryType):
-        return column.combine_chunks()
+        return one_chunk(column)
     places = [[None if buffer is None else buffer.address for buffer in chunk.buffers()] for chunk in chunks]
     offsets = list(itertools.accumulate((len(chunk) for chunk in chunks), initial=chunks[0].offset))
     if any(place != places[0] for place in places) or [chunk.offset for chunk in chunks] != offsets[:-1]:
-        return column.combine_chunks()
+        return one_chunk(column)
     return pa.Array.from_buffers(column.type, len(column), chunks[0].buffers(), offset=chunks[0].offset)
 
 

@@ -88,7 +88,15 @@ class Rows(Generic[T_co]):
 
 
 class RowSource(Rows[pa.RecordBatch]):
-    """The rows of a write, as the user gave them. They can be read repeatedly."""
+    """The rows of a write, as the user gave them. They can be read repeatedly.
+
+    Attributes:
+        is_computed: whether they were computed from those of the table: they win whatever the ordering values are.
+        new_keys: how many of the rows read so far have a record key that the table lacks; None if that is not known.
+    """
+
+    is_computed: bool = False
+    new_keys: int | None = None
 
     @property
     def schema(self) -> pa.Schema:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from table_format.codecs.arrow_numpy import from_numpy
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.errors import SchemaError
 from table_writer.execution.task_memory import again_from
 
@@ -144,5 +144,5 @@ def in_one_piece(tables: Iterable[pa.Table], where: str, advice: str) -> pa.Tabl
     del whole
     joined: list[Any] = []
     while columns:
-        joined.append(columns.pop(0).combine_chunks())
+        joined.append(one_chunk(columns.pop(0)))
     return pa.table(joined, schema=schema)

@@ -149,10 +149,9 @@ class ComputedRows(ArrowRows):
         memory: see `ArrowRows`.
         folder: see `ArrowRows`.
         uri: of the table.
-
-    Attributes:
-        new_keys: how many of the rows read so far have a record key that the table lacks; None if that is not known.
     """
+
+    is_computed = True
 
     def __init__(
         self,
@@ -164,7 +163,6 @@ class ComputedRows(ArrowRows):
         uri: str,
     ) -> None:
         super().__init__(pa.RecordBatchReader.from_batches(schema, batches(self)), memory=memory, folder=folder)
-        self.new_keys: int | None = None
         self._uri = uri
 
     def reads_table(self, storage: Storage, name: str) -> bool:  # noqa: ARG002  # a location is more exact

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlglot import exp
 
-from catalog.table import Table
-from pushdown.expression import HudiExpression
-from table_format.codecs.arrow_numpy import one_chunk
 from table_format.config.table_config import TableConfig
-from table_format.errors import ArgumentError, RecordError, SchemaError, did_you_mean
-from table_format.meta_columns import IS_DELETED, META_COLUMNS, RECORD_KEY
-from table_format.schema.evolution import conform
+from table_format.meta_columns import META_COLUMNS
 from table_format.table.client import TableClient
-from table_writer.execution.local import LocalExecutor
-from table_writer.execution.sources import ComputedRows
-from table_writer.in_place.expressions import SOURCE, TARGET, Expressions, named
-from table_writer.in_place.matching import same_columns, text_of
-from table_writer.in_place.query import CLAUSE, OLD, PRESENT, Clause, Kind, Query
-from table_writer.plan.options import WriteOptions
-
-Filter = str | HudiExpression | None
-
-_SHARE = 4
+from table_writer.in_place.clauses import STORED, Clause, Kind
+from table_writer.in_place.expressions import SOURCE, TARGET, Expressions
+from table_writer.in_place.matching import same_columns
 
 
 def identity_columns(config: TableConfig) -> list[str]:
@@ -44,23 +32,23 @@ class Change:
         schema: its columns, and new ones that the change adds.
         clauses: what happens to which rows.
         expressions: those of the clauses.
-        filter: rows of the table that it concerns, or may concern.
+        filter: rows of the table that an update concerns, in a form that the one who computes it takes.
         condition: which rows match; None for an update.
-        source: the rows that are merged.
+        source: the rows that are merged, in a form that the one who computes them takes.
     """
 
     client: TableClient
     schema: pa.Schema
     clauses: Sequence[Clause]
     expressions: Expressions
-    filter: Filter = None
+    filter: Any = None
     condition: exp.Expression | None = None
-    source: pa.Table | None = None
+    source: Any = None
 
     @property
     def on(self) -> str | None:
         """The condition as SQL."""
-        return None if self.condition is None else text_of(self.condition)
+        return None if self.condition is None else self.expressions.sql(self.condition)
 
     @property
     def is_partial(self) -> bool:
@@ -73,7 +61,7 @@ class Change:
         if not self.is_partial:
             return self.schema
         values = [clause.values or {} for clause in self.clauses]
-        names = {*self._identity, *(name for assigned in values for name in assigned)}
+        names = {*self.identity, *(name for assigned in values for name in assigned)}
         return pa.schema([field for field in self.schema if field.name in names])
 
     @property
@@ -87,11 +75,12 @@ class Change:
             for name in self.written.names
             if name not in clause.values
         }
-        wanted = {*self._identity, *used, *left}
-        return [RECORD_KEY, *(name for name in self.expressions.columns[TARGET] if name in wanted)]
+        wanted = {*self.identity, *used, *left}
+        return list(dict.fromkeys([STORED, *(name for name in self.expressions.columns[TARGET] if name in wanted)]))
 
     @property
-    def _identity(self) -> list[str]:
+    def identity(self) -> list[str]:
+        """The columns of the record key and the partition path, which a change leaves as they are."""
         return identity_columns(self.client.config)
 
     @property
@@ -102,134 +91,24 @@ class Change:
         config = self.client.config
         if config.partition_fields and "record_index" in config.metadata_partitions:
             return False  # an upsert finds keys in other partitions, too
-        names = [name for name in self.source.column_names if name != PRESENT]
-        every = {name: named(SOURCE, name) for name in names}
+        every = {name: self.expressions.named(SOURCE, name) for name in self.expressions.columns[SOURCE]}
+        every = {name: value for name, value in every.items() if name not in META_COLUMNS}
         updates, inserts = Clause(Kind.MATCHED, every), Clause(Kind.NOT_MATCHED, every)
         clauses = list(self.clauses)
-        return same_columns(self.condition, self._identity) and clauses in ([updates, inserts], [inserts, updates])
+        return same_columns(self.condition, self.identity) and clauses in ([updates, inserts], [inserts, updates])
 
-    def rows(self, options: WriteOptions) -> ComputedRows:
-        """The rows to upsert, of the table as it is when they are read first.
+    @property
+    def reads_all(self) -> bool:
+        """Whether rows of the table count that no row of the source matches."""
+        return any(clause.kind is Kind.NOT_MATCHED_BY_SOURCE for clause in self.clauses)
 
-        Args:
-            options: of the write: its memory in this process, of which the join takes a quarter, and the folder for
-                temporary files.
+    @property
+    def inserting(self) -> list[int]:
+        """Numbers of the clauses that insert."""
+        return [number for number, clause in enumerate(self.clauses) if clause.inserts]
 
-        Raises:
-            HudiError: when they are read; see `Query.run`.
-        """
-        executor = LocalExecutor.of(options)
-        memory = executor.memory // _SHARE
-        if self.is_upsert:
-            return self._source_rows(memory, executor.folder)
-        written = self.written.append(pa.field(IS_DELETED, pa.bool_()))
-
-        def batches(rows: ComputedRows) -> Iterator[pa.RecordBatch]:
-            query = Query(
-                self.written, self._identity, self.clauses, self.on, self._identity, self.expressions.parameters
-            )
-            identities: list[pa.Table] = []
-            rows.new_keys = 0
-            scan = Table(self.client).scan(self.filter, self.read)
-            for batch in query.run(scan.to_batch_reader(), self.source, memory):
-                table = pa.Table.from_batches([batch])
-                rows.new_keys += self._count_new(table)
-                self._check_identity(table)
-                changed = conform(table.select(written.names), written)
-                identities.append(changed.select(self._identity))
-                yield from changed.combine_chunks().to_batches()
-            if self.source is not None:
-                _refuse_repeated(identities)
-
-        return ComputedRows(written, batches, memory=memory, folder=executor.folder, uri=self.client.storage.uri)
-
-    def _source_rows(self, memory: int, folder: str | None) -> ComputedRows:
-        """The rows of the source, to be upserted as they are."""
-        assert self.source is not None  # noqa: S101 - see `is_upsert`
-        table = self.source.drop_columns([PRESENT])
-        written = pa.schema([field for field in self.schema if field.name in table.column_names])
-
-        def batches(_: ComputedRows) -> Iterator[pa.RecordBatch]:
-            rows = conform(table, written)
-            _refuse_repeated([rows.select(self._identity)])
-            yield from rows.to_batches()
-
-        return ComputedRows(written, batches, memory=memory, folder=folder, uri=self.client.storage.uri)
-
-    def _count_new(self, rows: pa.Table) -> int:
-        inserting = [number for number, clause in enumerate(self.clauses) if clause.inserts]
-        return int(pc.sum(pc.is_in(rows[CLAUSE], value_set=pa.array(inserting, rows[CLAUSE].type))).as_py() or 0)
-
-    def _check_identity(self, rows: pa.Table) -> None:
-        """Refuse updates that give a record another key or partition."""
-        updating = [
-            number for number, clause in enumerate(self.clauses) if clause.values is not None and not clause.inserts
-        ]
-        updates = rows.filter(pc.is_in(rows[CLAUSE], value_set=pa.array(updating, rows[CLAUSE].type)))
-        for name in self._identity:
-            new, old = one_chunk(updates[name]), one_chunk(updates[OLD + name])
-            if new.equals(old):
-                continue
-            moved = pc.fill_null(pc.not_equal(new, old), True)
-            row = pc.index(moved, True).as_py()
-            raise RecordError(
-                f"column {name!r} of the record key or partition path would change from {old[row].as_py()!r} to "
-                f"{new[row].as_py()!r}; delete the record, and insert it anew"
-            )
-
-
-def _refuse_repeated(identities: Sequence[pa.Table]) -> None:
-    """Refuse rows of the source that change or insert one record several times."""
-    if not identities:
-        return
-    rows = pa.concat_tables(identities)
-    counts = rows.group_by(rows.column_names).aggregate([([], "count_all")])
-    repeated = counts.filter(pc.greater(counts["count_all"], 1))
-    if repeated.num_rows:
-        record = repeated.slice(0, 1).drop_columns(["count_all"]).to_pylist()[0]
-        raise RecordError(
-            f"{repeated.num_rows} record(s) have several rows in the source, such as {record}: which one is meant is "
-            "not known; leave one row of each"
-        )
-
-
-def assignments(
-    values: Mapping[str, object], schema: pa.Schema, expressions: Expressions, *, sides: Sequence[str]
-) -> dict[str, str]:
-    """The columns that a clause sets, and the texts of their values.
-
-    Args:
-        values: SQL expressions as texts, other objects as they are, by column.
-        schema: the table's columns.
-        expressions: resolves columns.
-        sides: whose columns the values may name.
-
-    Raises:
-        ArgumentError: no value, or not a mapping.
-        SchemaError: a column that the table lacks.
-        ExpressionError: a text is no expression of these columns.
-    """
-    if not isinstance(values, Mapping) or not values:
-        raise ArgumentError(f"values are a dict from columns to SQL expressions or values, not {values!r}")
-    assigned = {}
-    for name, value in values.items():
-        column = expressions.column(TARGET, str(name).removeprefix(f"{TARGET}."))
-        if column is None or column in META_COLUMNS:
-            hint = did_you_mean(str(name), schema.names)
-            raise SchemaError(f"the table has no column {name!r}{hint}; columns are {schema.names}")
-        assigned[column] = expressions.value(value, sides=sides)
-    return assigned
-
-
-def clause_of(
-    kind: Kind,
-    expressions: Expressions,
-    values: Mapping[str, str] | None,
-    condition: str | None,
-    *,
-    sides: Sequence[str],
-) -> Clause:
-    """A clause whose condition is resolved."""
-    if condition is not None and not isinstance(condition, str):
-        raise ArgumentError(f"a condition is SQL text, not {condition!r}")
-    return Clause(kind, values, None if condition is None else expressions.text(condition, sides=sides))
+    @property
+    def updating(self) -> list[int]:
+        """Numbers of the clauses that update."""
+        clauses = enumerate(self.clauses)
+        return [number for number, clause in clauses if clause.values is not None and not clause.inserts]

@@ -1,8 +1,8 @@
-"""SQL expressions of changes in place, in DuckDB's dialect: parsed, and their columns resolved."""
+"""SQL expressions of changes in place, in a dialect: parsed, and their columns resolved."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,8 @@ from table_format.errors import did_you_mean
 
 TARGET, SOURCE = "target", "source"
 DIALECT = "duckdb"
+
+_WRITTEN = "written"
 
 _REFUSED: Mapping[type[Any], str] = {
     exp.Query: "a query",
@@ -29,15 +31,27 @@ class Expressions:
 
     Attributes:
         columns: names of the columns of each side, by the name by which queries know the side.
-        aliases: further names of a side.
         parameters: values by the names of their places in the texts.
         used: the columns that were named so far, as side and name.
+        dialect: sqlglot's name of the texts' dialect.
+        conditions: classes of objects, beside texts, that can be conditions.
+        names: what texts call each side, such as `("shop", "orders")`, whose end does, too; None for their own names.
     """
 
     columns: Mapping[str, Sequence[str]]
-    aliases: Mapping[str, str] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
     used: set[tuple[str, str]] = field(default_factory=set)
+    dialect: str = DIALECT
+    conditions: tuple[type, ...] = ()
+    names: Mapping[str, Sequence[str]] | None = None
+
+    def sql(self, tree: exp.Expression) -> str:
+        """A tree as text: a parsed one in the words in which it was written."""
+        return str(tree.meta.get(_WRITTEN) or tree.sql(dialect=self.dialect))
+
+    def named(self, side: str, name: str) -> str:
+        """A column of a side as text."""
+        return f"{side}.{self.sql(exp.to_identifier(name, quoted=True))}"
 
     def value(self, value: object, *, sides: Sequence[str]) -> str:
         """The text of a value: of a text, which is an expression, or of another object, which is itself the value."""
@@ -59,45 +73,64 @@ class Expressions:
             UnknownColumnError: no side has a column of the name.
             ExpressionError: the text is more than an expression of one row, or a column may be of either side.
         """
-        return self.parsed(text, sides=sides).sql(dialect=DIALECT)
+        return self.sql(self.parsed(text, sides=sides))
 
     def parsed(self, text: str, *, sides: Sequence[str]) -> exp.Expression:
         """As `text`, as a tree."""
         try:
-            tree = sqlglot.parse_one(text, dialect=DIALECT)
+            trees = sqlglot.parse(text, dialect=self.dialect)
         except sqlglot.errors.SqlglotError as error:
             raise FilterSyntaxError(f"{text!r} is no SQL expression: {str(error).splitlines()[0]}") from error
+        tree = trees[0] if len(trees) == 1 else None
         for kind, what in _REFUSED.items():
-            if tree.find(kind) is not None:
+            if tree is not None and tree.find(kind) is not None:
                 raise ExpressionError(f"{text!r}: {what} cannot stand in an expression of one row")
         if not isinstance(tree, exp.Condition):
             raise ExpressionError(f"{text!r} is a statement, and not an expression of one row")
-        return tree.transform(lambda node: self._resolved(node, text, sides) if _is_column(node) else node)
+        changes: list[tuple[int, int, str]] = []
+        resolved = tree.transform(lambda node: self._resolved(node, text, sides, changes) if _is_column(node) else node)
+        if self.dialect != DIALECT:
+            # Spark reads its own literals better than sqlglot, whose 'it''s' is its; DuckDB's expressions stand in one
+            # query, which a comment in one of them would end
+            resolved.meta[_WRITTEN] = replaced(text, changes)
+        return resolved
 
-    def _resolved(self, node: exp.Expression, text: str, sides: Sequence[str]) -> exp.Expression:
-        parts = [part.name for part in node.parts]  # type: ignore[attr-defined]
-        side = self._side(parts[0]) if len(parts) > 1 else None
+    def _resolved(
+        self, node: exp.Expression, text: str, sides: Sequence[str], changes: list[tuple[int, int, str]]
+    ) -> exp.Expression:
+        identifiers = list(node.parts)  # type: ignore[attr-defined]
+        parts = [part.name for part in identifiers]
+        side, length = self._side(parts, text)
         if side is not None and side not in sides:
             raise ExpressionError(f"{text!r}: there is no row of the {side} here")
-        name, *members = parts if side is None else parts[1:]
+        name, *members = parts[length:]
         places = list(self._places(name, sides if side is None else (side,)))
         if not places:
             known = [column for one in sides for column in self.columns[one]]
             raise UnknownColumnError(f"{text!r}: there is no column {name!r}{did_you_mean(name, known)}")
         if len(places) > 1:
-            choices = " or ".join(f"{one}.{column}" for one, column in places)
+            called = self.names or {}
+            choices = " or ".join(f"{'.'.join(called.get(one) or (one,))}.{column}" for one, column in places)
             raise ExpressionError(f"{text!r}: column {name!r} is in both; write {choices}")
         where, column = places[0]
         self.used.add(places[0])
+        span = (identifiers[0].meta["start"], identifiers[length].meta["end"] + 1)
+        changes.append((*span, self.named(where, column)))
         resolved: exp.Expression = exp.column(column, table=where, quoted=True)
         for member in members:
             resolved = exp.Dot(this=resolved, expression=exp.to_identifier(member, quoted=True))
         return resolved
 
-    def _side(self, name: str) -> str | None:
-        folded = {alias.casefold(): side for alias, side in self.aliases.items()}
-        folded |= {side: side for side in self.columns}
-        return folded.get(name.casefold())
+    def _side(self, parts: Sequence[str], text: str) -> tuple[str | None, int]:
+        """The side that the first parts of a column's name mean, if any, and how many they are."""
+        names = self.names or {side: (side,) for side in self.columns}
+        for length in range(len(parts) - 1, 0, -1):
+            sides = [side for side, name in names.items() if is_named(parts[:length], name)]
+            if len(sides) > 1:
+                raise ExpressionError(f"{text!r}: {'.'.join(parts[:length])} may be either side; give them aliases")
+            if sides:
+                return sides[0], length
+        return None, 0
 
     def _places(self, name: str, sides: Sequence[str]) -> Iterator[tuple[str, str]]:
         for side in sides:
@@ -115,6 +148,19 @@ class Expressions:
 
 def _is_column(node: exp.Expression) -> bool:
     return isinstance(node, exp.Column)
+
+
+def is_named(parts: Sequence[str], name: Sequence[str]) -> bool:
+    """Whether the parts of a qualifier are a table's name, or its end; their case does not matter."""
+    ends = [part.casefold() for part in name[-len(parts) :]]
+    return len(parts) <= len(name) and [part.casefold() for part in parts] == ends
+
+
+def replaced(text: str, changes: Iterable[tuple[int, int, str]]) -> str:
+    """A text with other words in some places, given by begin and end."""
+    for begin, end, words in sorted(changes, reverse=True):
+        text = text[:begin] + words + text[end:]
+    return text
 
 
 def quoted(name: str) -> str:

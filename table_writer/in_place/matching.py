@@ -11,10 +11,10 @@ from sqlglot import exp
 
 from pushdown.builder import col
 from pushdown.expression import HudiExpression, all_of
-from table_writer.in_place.expressions import DIALECT, SOURCE, TARGET, Expressions, named
+from table_writer.in_place.expressions import SOURCE, TARGET, Expressions
 
 #: Beyond so many values a range of them is looked for: each costs microseconds, and they hardly spare files any more.
-_MOST_VALUES = 5_000
+MOST_VALUES = 5_000
 
 
 def join_condition(on: str | Sequence[str], expressions: Expressions) -> exp.Expression:
@@ -29,14 +29,9 @@ def join_condition(on: str | Sequence[str], expressions: Expressions) -> exp.Exp
     tests = []
     for name in on:
         for side in (TARGET, SOURCE):
-            expressions.parsed(named(side, name), sides=(side,))
-        tests.append(f"{named(TARGET, name)} = {named(SOURCE, name)}")
+            expressions.parsed(expressions.named(side, name), sides=(side,))
+        tests.append(f"{expressions.named(TARGET, name)} = {expressions.named(SOURCE, name)}")
     return expressions.parsed(" AND ".join(tests), sides=(TARGET, SOURCE))
-
-
-def text_of(condition: exp.Expression) -> str:
-    """A condition as SQL."""
-    return condition.sql(dialect=DIALECT)
 
 
 def equalities(condition: exp.Expression) -> Iterator[tuple[str, exp.Expression]]:
@@ -66,16 +61,39 @@ def filter_of_source(condition: exp.Expression, table: pa.Schema, source: pa.Tab
         table: the table's columns.
         source: its rows.
     """
-    tests = []
-    for name, value in equalities(condition):
-        if isinstance(value, exp.Column) and name in table.names:
-            values = source[value.name]
-            tests += [_among(name, values)] if _is_comparable(table.field(name).type, values.type) else []
+    tests = [_among(name, source[column]) for name, column in comparable_columns(condition, table, source.schema)]
     return all_of(*tests) if tests else None
 
 
+def rows_to_join(rows: pa.RecordBatch, column: str, values: pa.Array[Any]) -> pa.RecordBatch:
+    """The rows that can match one of the source: those with one of the values of `most_selective`."""
+    present = rows.column(column)
+    kind = pa.int64() if pa.types.is_integer(present.type) else present.type
+    return rows.filter(pc.is_in(present.cast(kind), value_set=values))
+
+
+def most_selective(condition: exp.Expression, table: pa.Schema, source: pa.Table) -> tuple[str, pa.Array[Any]] | None:
+    """The column of the table which must equal one of the source, and its values there; of several the one with most.
+
+    Whole numbers are of 64 bits. None where the condition has no such column.
+    """
+    sets = []
+    for name, column in comparable_columns(condition, table, source.schema):
+        values = pc.unique(source[column]).drop_null()
+        sets.append((name, values.cast(pa.int64()) if pa.types.is_integer(values.type) else values))
+    return max(sets, key=lambda one: len(one[1]), default=None)
+
+
+def comparable_columns(condition: exp.Expression, table: pa.Schema, source: pa.Schema) -> Iterator[tuple[str, str]]:
+    """Columns of the table, and those of the source that they equal, whose equality means the same everywhere."""
+    for name, value in equalities(condition):
+        known = isinstance(value, exp.Column) and name in table.names and value.name in source.names
+        if known and _is_comparable(table.field(name).type, source.field(value.name).type):
+            yield name, value.name
+
+
 def _is_comparable(kind: pa.DataType, other: pa.DataType) -> bool:
-    """Whether equality has one meaning in DuckDB and in plans: of whole numbers, texts, days and booleans."""
+    """Whether equality has one meaning in SQL and in plans: of whole numbers, texts, days and booleans."""
     types = pa.types
     if types.is_integer(kind):
         return bool(types.is_signed_integer(other))
@@ -86,7 +104,7 @@ def _among(name: str, values: Any) -> HudiExpression:
     distinct = pc.unique(values).drop_null()
     if not len(distinct):
         return col(name).is_null() & col(name).is_not_null()
-    if len(distinct) <= _MOST_VALUES:
+    if len(distinct) <= MOST_VALUES:
         return col(name).is_in(distinct.to_pylist())
     bounds = pc.min_max(distinct).as_py()
     return col(name).between(bounds["min"], bounds["max"])

@@ -54,13 +54,9 @@ def repair_statistics(client: TableClient, timeline: Timeline, options: Mapping[
         return False
     table = MetadataTable.open(client, timeline)
     columns = indexable_columns(schema, {**options, **client.config.raw})
-    if table is None or not columns:
+    if table is None or not columns or not _lacking(table, columns[0], schema):
         return False
     files = table.files().select(["partition", "file_name"])
-    if layout.COLUMN_STATS in table.partitions:
-        known = table.column_stats(columns[0], schema.field(columns[0]).type)["file_name"].to_pylist()
-        if set(files["file_name"].to_pylist()) <= set(known):
-            return False
     _log.warning(
         "%s: the %s of another tool left column statistics out: they are built again from %d files",
         client.storage.uri,
@@ -72,6 +68,29 @@ def repair_statistics(client: TableClient, timeline: Timeline, options: Mapping[
         remove_indexes(client, [layout.COLUMN_STATS])
     add_column_stats(client, statistics, shards=shards)
     return True
+
+
+def are_left_out(client: TableClient, timeline: Timeline, options: Mapping[str, str]) -> bool:
+    """Whether a restore by another tool, since which nobody wrote, left files without column statistics.
+
+    Args:
+        client: the table, which has statistics.
+        timeline: of the table.
+        options: of the table's writers; see `indexable_columns`.
+    """
+    if _foreign_restore(client, timeline) is None or internal_schemas(timeline) is not None:
+        return False
+    schema = pa.schema([*META_FIELDS, *client.table_schema(timeline)])
+    table, columns = MetadataTable.open(client, timeline), indexable_columns(schema, {**options, **client.config.raw})
+    return table is not None and bool(columns) and _lacking(table, columns[0], schema)
+
+
+def _lacking(table: MetadataTable, column: str, schema: pa.Schema) -> bool:
+    """Whether some of a table's files have no statistics of a column."""
+    if layout.COLUMN_STATS not in table.partitions:
+        return True
+    known = table.column_stats(column, schema.field(column).type)["file_name"].to_pylist()
+    return not set(table.files()["file_name"].to_pylist()) <= set(known)
 
 
 def _foreign_restore(client: TableClient, timeline: Timeline) -> Instant | None:

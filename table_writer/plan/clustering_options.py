@@ -21,6 +21,43 @@ INLINE_COMMITS: Final = Option(
     "4",
     "Commits since the last clustering after which `hoodie.clustering.inline` plans one.",
 )
+SCHEDULE_INLINE: Final = Option(
+    "hoodie.clustering.schedule.inline",
+    Kind.FLAG,
+    "false",
+    "Plan a clustering after a commit, where `hoodie.clustering.async.max.commits` have come and none is planned; "
+    "`hudi-catalog cluster --run`, maintenance or Apache runs it. Not together with `hoodie.clustering.inline`.",
+)
+ASYNC: Final = Option(
+    "hoodie.clustering.async.enabled",
+    Kind.FLAG,
+    "false",
+    "Clustering is left to [maintenance](../guide/a-tables-life.md#maintenance), which then plans it where "
+    "`hoodie.clustering.async.max.commits` have come, and runs it; a write does not.",
+    aliases=("hoodie.datasource.clustering.async.enable",),
+)
+ASYNC_COMMITS: Final = Option(
+    "hoodie.clustering.async.max.commits",
+    Kind.NUMBER,
+    "4",
+    "Commits since the last clustering after which `hoodie.clustering.schedule.inline` and "
+    "`hoodie.clustering.async.enabled` plan one.",
+)
+PLAN_CLASS: Final = Option(
+    f"{_STRATEGY}class",
+    Kind.TEXT,
+    None,
+    "Apache's class of the plan, by its whole or its short name: `SparkSizeBasedClusteringPlanStrategy`, which is what "
+    "is built here, or `SparkRecentDaysClusteringPlanStrategy` and `SparkSelectedPartitionsClusteringPlanStrategy`, "
+    "older names of its filter modes. Others are refused where a clustering is planned.",
+)
+RUN_CLASS: Final = Option(
+    "hoodie.clustering.execution.strategy.class",
+    Kind.TEXT,
+    None,
+    "Apache's class of the run: `SparkSortAndSizeExecutionStrategy`, or `SparkSingleFileSortExecutionStrategy` for "
+    "tables with buckets. Others are refused where a clustering is planned.",
+)
 SORT_COLUMNS: Final = Option(
     f"{_STRATEGY}sort.columns",
     Kind.LIST,
@@ -53,6 +90,12 @@ GROUP_BYTES: Final = Option(
 GROUPS: Final = Option(
     f"{_STRATEGY}max.num.groups", Kind.NUMBER, "30", "Groups of files that one clustering plan takes at most."
 )
+SINGLE: Final = Option(
+    f"{_STRATEGY}single.group.clustering.enabled",
+    Kind.FLAG,
+    "true",
+    "Whether a plan may be of a single file, which is sorted anew.",
+)
 REGEX: Final = Option(
     f"{_STRATEGY}partition.regex.pattern",
     Kind.TEXT,
@@ -66,8 +109,9 @@ FILTER_MODE: Final = Option(
     "hoodie.clustering.plan.partition.filter.mode",
     Kind.CHOICE,
     "NONE",
-    "A further choice of partitions: the newest by name (`RECENT_DAYS`), or a range (`SELECTED_PARTITIONS`).",
-    choices=("NONE", "RECENT_DAYS", "SELECTED_PARTITIONS"),
+    "A further choice of partitions: the newest by name (`RECENT_DAYS`), a range (`SELECTED_PARTITIONS`), or each "
+    "24th, beginning with that of the hour of the day, of this machine's zone (`DAY_ROLLING`).",
+    choices=("NONE", "RECENT_DAYS", "SELECTED_PARTITIONS", "DAY_ROLLING"),
 )
 LOOKBACK: Final = Option(
     f"{_STRATEGY}daybased.lookback.partitions", Kind.NUMBER, "2", "Partitions that `RECENT_DAYS` takes."
@@ -88,12 +132,18 @@ LAST: Final = Option(
 CLUSTERING_OPTIONS: Final = (
     INLINE,
     INLINE_COMMITS,
+    SCHEDULE_INLINE,
+    ASYNC,
+    ASYNC_COMMITS,
+    PLAN_CLASS,
+    RUN_CLASS,
     SORT_COLUMNS,
     LAYOUT,
     SMALL_FILES,
     TARGET_BYTES,
     GROUP_BYTES,
     GROUPS,
+    SINGLE,
     REGEX,
     SELECTED,
     FILTER_MODE,

@@ -13,7 +13,7 @@ from table_format.instant import Action, Instant
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
-from table_writer.commit.rollback import rollback_failed_writes_locked
+from table_writer.commit.rollback import how_it_ends, rollback_failed_writes_locked
 from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata.creation import publish_index
 from table_writer.metadata.index_files import BuiltFile
@@ -172,8 +172,8 @@ def _publish_when_current(
         if time.monotonic() >= deadline:
             raise TransactionError(
                 f"{client.storage.uri}: {pending} is pending; an index is put to use only while no write is, or it "
-                "would miss that write. Run it again when the write has ended (the keys read so far are kept); if its "
-                "writer is dead, any write rolls it back"
+                "would miss that write. Run it again when the write has ended (the keys read so far are kept); "
+                f"{how_it_ends(timeline, pending)}"
             )
         progress(f"waiting for {pending}")
         time.sleep(_POLL)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from table_format.base_file.footer import footer
 from table_format.base_file.reader import base_file_batches
+from table_format.codecs.arrow_numpy import one_chunk
 from table_format.errors import CorruptFileError, RecordIndexError
 from table_format.merge.file_slice import read_file_slice
 from table_format.merge.rules import MergeRules
@@ -138,8 +139,7 @@ class KeyReader:
 
     @staticmethod
     def _checked(source: KeySource, rows: pa.Table) -> pa.BinaryArray:
-        column: Any = rows[RECORD_KEY].combine_chunks()
-        keys: Any = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+        keys: Any = one_chunk(rows[RECORD_KEY])
         if keys.null_count:
             place = source.base or source.logs[0]
             raise CorruptFileError(place, 0, f"{keys.null_count} rows without {RECORD_KEY}; write them again")

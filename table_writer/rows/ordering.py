@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import SchemaError, did_you_mean
 
 Mask = npt.NDArray[np.bool_]
@@ -29,7 +29,7 @@ def ordering_columns(table: pa.Table, fields: Sequence[str]) -> list[Any]:
         if field not in table.column_names:
             hint = did_you_mean(field, table.column_names)
             raise SchemaError(f"ordering column {field!r} is not in the data{hint}; columns are {table.column_names}")
-        columns.append(_comparable(_in_one_piece(table.column(field)), field))
+        columns.append(_comparable(one_chunk(table.column(field)), field))
     return columns
 
 
@@ -76,11 +76,3 @@ def _total_order(numbers: Any) -> Any:
     bits = values.view(np.int64)
     ordered = np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
     return from_numpy(ordered, valid_mask(numbers))
-
-
-def _in_one_piece(column: Any) -> Any:
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    return column.combine_chunks() if column.num_chunks else pa.array([], column.type)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from table_format.actions.commit import NO_COMMIT
 from table_format.actions.table_services import CleanerPlan, CleanMetadata
-from table_format.codecs.arrow_numpy import from_numpy, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.errors import HudiError, MissingFileError
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State, format_instant_time
 from table_format.metadata_table.reader import MetadataTable, data_files
@@ -186,7 +186,7 @@ def _superseded(versions: pa.Table, horizon: Horizon, options: CleanOptions) -> 
     later_row = starts[np.where(exists, later, 0)]
     exists &= group[later_row] == group
     next_version = np.minimum(version + 1, len(starts) - 1)
-    instants = versions["instant"].combine_chunks()
+    instants = one_chunk(versions["instant"])
     following = instants.take(from_numpy(starts[next_version].astype(np.int64)))
     if horizon.earliest is not None:
         # the newest version before the earliest write is kept: the version after it must be older, too
@@ -198,7 +198,7 @@ def _superseded(versions: pa.Table, horizon: Horizon, options: CleanOptions) -> 
 
 def _runs(versions: pa.Table) -> tuple[Any, Any]:
     """Ordinals of the file group and of the version of each row of sorted versions."""
-    partition, file_id, instant = (versions[name].combine_chunks() for name in ("partition", "file_id", "instant"))
+    partition, file_id, instant = (one_chunk(versions[name]) for name in ("partition", "file_id", "instant"))
     rows = versions.num_rows
 
     def changes(column: Any) -> Any:
@@ -223,7 +223,7 @@ def _in_groups(versions: pa.Table, groups: pa.Table) -> Any:
 
 
 def _group_keys(table: pa.Table) -> Any:
-    return pc.binary_join_element_wise(table["partition"].combine_chunks(), table["file_id"].combine_chunks(), "\x00")
+    return pc.binary_join_element_wise(one_chunk(table["partition"]), one_chunk(table["file_id"]), "\x00")
 
 
 def plan_table(

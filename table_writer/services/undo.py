@@ -5,7 +5,8 @@ files that go, their statistics, and where the keys are afterwards. 3. The infli
 from here on the table is without the writes (`table_format.timeline.undoing`). 4. Their instants leave the timeline,
 the newest first. 5. Their data files are deleted. 6. The restore or rollback completes.
 
-One that was interrupted before step 3 is cancelled by the next writer, one after it is finished.
+One that was interrupted before step 3 is cancelled by the next writer, one after it is finished. So is a restore of
+Apache Hudi whose job has died: it rolls back one write after the other, and brings the metadata table up to date last.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import dataclasses
 import logging
 import posixpath
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,15 +27,21 @@ from table_format.actions.rollback import RollbackMetadata, RollbackPartition, R
 from table_format.config.properties import PARTITION_METAFILE, partition_creator
 from table_format.errors import CorruptFileError, HudiError, MissingFileError, TransactionError
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
+from table_format.meta_columns import META_FIELDS
+from table_format.metadata_table import layout
 from table_format.slices.file_names import parse_base_file_names
-from table_format.slices.file_slices import latest_base_files, list_data_files
+from table_format.slices.file_slices import FILES_SCHEMA, latest_base_files, list_data_files
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_format.table.schema_history import internal_schemas
 from table_format.timeline.timeline import Timeline, Undoing
 from table_format.timeline.undoing import undone_by
 from table_writer.execution.executor import Mapper, in_threads
+from table_writer.metadata.column_statistics import indexable_columns
+from table_writer.metadata.creation import add_column_stats, create_metadata_table
+from table_writer.metadata.file_contents import statistics_of_files
 from table_writer.metadata.recovery import rollback_in_metadata_table
-from table_writer.metadata.writer import DELETED_SCHEMA, update_metadata_table
+from table_writer.metadata.writer import DELETED_SCHEMA, drop_metadata_table, update_metadata_table
 from table_writer.services.undone_keys import changes_of_index
 from table_writer.timeline import heartbeat
 from table_writer.timeline.instants import delete_pending, ensure_state, instant_path, request
@@ -165,14 +172,19 @@ def _take_effect(storage: Storage, inflight: Instant, plan: bytes) -> None:
             raise
 
 
-def resume_undo(client: TableClient, timeline: Timeline) -> bool:
+def resume_undo(client: TableClient, timeline: Timeline, is_dead: Callable[[Instant], bool] = lambda _: False) -> bool:
     """Finish or cancel interrupted restores and rollbacks of completed writes; the caller holds the table's lock.
+
+    Args:
+        client: the table.
+        timeline: of the table, loaded under the lock.
+        is_dead: whether the tool that began a restore counts as dead.
 
     Returns:
         Whether there was one.
 
     Raises:
-        TransactionError: one of another tool is under way or was interrupted.
+        TransactionError: one of another tool is under way, or cannot be finished.
     """
     interrupted = [one for one in timeline.pending if one.action in _ACTIONS and _is_undo(timeline, one)]
     for instant in interrupted:
@@ -185,12 +197,72 @@ def resume_undo(client: TableClient, timeline: Timeline) -> bool:
             rollback_in_metadata_table(client.storage, instant.time, instant.time)
             delete_pending(client.storage, instant.time, instant.action)
             delete_markers(client.storage, instant.time)
+        elif instant.action == Action.RESTORE and all(map(is_dead, _begun_by(timeline, instant))):
+            _log.warning("%s: finishing %s of another tool, which has died", client.storage.uri, instant)
+            _adopt(client, timeline, instant)
+            return True  # with the rollbacks that it began
         else:
             raise TransactionError(
                 f"{timeline.path(instant)}: a pending {instant.action} of completed writes by another tool; finish it "
-                "with the tool that began it, such as Apache Hudi's procedure `rollback_to_savepoint`"
+                "with the tool that began it, such as Apache Hudi's procedure `rollback_to_savepoint`; a restore whose "
+                "job has died is finished by hoodie.clean.failed.writes.policy=EAGER now, else when it has been silent "
+                "for hoodie.catalog.write.silent.minutes"
             )
     return bool(interrupted)
+
+
+def _begun_by(timeline: Timeline, restore: Instant) -> list[Instant]:
+    """A restore of Apache's and the rollbacks that it began; they stay pending until it completes."""
+    later = (one for one in timeline.pending if one.action == Action.ROLLBACK and one.time > restore.time)
+    return [restore, *later]
+
+
+def _adopt(client: TableClient, timeline: Timeline, restore: Instant) -> None:
+    """Bring another tool's dead restore into effect, and finish it.
+
+    What it did so far to the metadata table is not known, so that this is taken out of use before, and made anew from
+    the files that are left. The record index is not.
+
+    Raises:
+        TransactionError: its plan is damaged, or somebody writes, or has written, beside it.
+    """
+    storage, requested = client.storage, restore.at(State.REQUESTED)
+    begun = _begun_by(timeline, restore)
+    try:
+        content = timeline.read(requested)
+        times = {time_undone for time_undone, _ in undone_by(content, requested, timeline.path(requested))}
+    except (MissingFileError, CorruptFileError) as error:
+        raise TransactionError(f"{timeline.path(restore)}: this restore cannot be finished: {error}") from error
+    beside = [one for one in timeline.pending if one not in begun and one.time not in times]
+    beside = [one for one in beside if one.action != Action.SAVEPOINT] + completed_writes_after(timeline, restore)
+    if beside:
+        raise TransactionError(
+            f"{timeline.path(restore)}: this restore by another tool died, and {beside[0]} came beside it, so that it "
+            f"is not finished here: roll back {beside[0].time}, or restore the table with that tool"
+        )
+    indexes = set(client.config.metadata_partitions)
+    for one in begun[1:]:
+        delete_pending(storage, one.time, one.action)
+    drop_metadata_table(client)
+    storage.overwrite(instant_path(restore.at(State.INFLIGHT)), content)
+    _resume(client, restore.at(State.INFLIGHT))
+    if layout.FILES in indexes:
+        _rebuild_metadata(client, with_statistics=layout.COLUMN_STATS in indexes)
+    lost = indexes - {layout.FILES, layout.COLUMN_STATS}
+    if lost:
+        _log.warning("%s: %s are to be built again: `hudi-catalog index`", storage.uri, ", ".join(sorted(lost)))
+
+
+def _rebuild_metadata(client: TableClient, *, with_statistics: bool) -> None:
+    files = list_data_files(client.storage).select(FILES_SCHEMA.names)
+    create_metadata_table(client, files=files, with_column_stats=False)
+    timeline = client.timeline()
+    if not with_statistics or not timeline.writes or internal_schemas(timeline) is not None:
+        return
+    schema = pa.schema([*META_FIELDS, *client.table_schema(timeline)])
+    columns = indexable_columns(schema, client.config.raw)
+    places = files.select(["partition", "file_name"])
+    add_column_stats(client, statistics_of_files(client.storage, places, schema, columns))
 
 
 def _is_undo(timeline: Timeline, instant: Instant) -> bool:

@@ -56,7 +56,7 @@ class CurrentFiles:
         """Look up some partitions, or all for None."""
         latest = files.of(None if partitions is None else sorted(partitions))
         numbers = from_numpy(np.arange(latest.num_rows, dtype=np.int32))
-        sizes: Any = latest["size"].combine_chunks()
+        sizes: Any = one_chunk(latest["size"])
         return cls(numbered(latest, numbers), sizes)
 
     @functools.cached_property
@@ -93,7 +93,7 @@ class CurrentFiles:
             busy: partition path and file id of file groups to leave out.
         """
         wanted = pc.is_in(self.table["partition"], value_set=pa.array(sorted(partitions), pa.string()))
-        numbers = np.flatnonzero(to_numpy(wanted.combine_chunks()).astype(np.bool_))
+        numbers = np.flatnonzero(to_numpy(one_chunk(wanted)).astype(np.bool_))
         if busy:
             known = file_names_of(*(pa.array([group[part] for group in busy], pa.string()) for part in (0, 1)))
             left_out = to_numpy(pc.is_in(self.names, value_set=known)).astype(np.bool_)

@@ -91,6 +91,7 @@ SERVICE_OPTIONS = {
     "trino": (hudi_catalog.trino.options.KEYS, hudi_catalog.trino.options.TrinoOptions.parse),
     "hive": (hudi_catalog.hive.options.SERVICE_KEYS, hudi_catalog.hive.options.HiveOptions.parse),
     "rewriting": (hudi_catalog.gateway.options.REWRITE_KEYS, hudi_catalog.gateway.options.GatewayOptions.parse),
+    "renewal": (hudi_catalog.gateway.options.RENEW_KEYS, hudi_catalog.gateway.options.RenewalOptions.parse),
     "proxy": (hudi_catalog.gateway.options.PROXY_KEYS, hudi_catalog.gateway.options.ProxySettings.parse),
     "metastore": (
         metastore_options.METASTORE_KEYS,
@@ -380,6 +381,14 @@ def test_every_public_name_is_documented(package) -> None:
 def anchors(path: Path) -> set[str]:
     headings = re.findall(r"(?m)^#+ (.+)$", path.read_text())
     return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+def test_decisions_are_numbered_one_by_one() -> None:
+    pages = sorted((ROOT / "docs/adr").glob("*.md"))
+    numbers = [int(page.name[:4]) for page in pages]
+    assert numbers == list(range(1, len(pages) + 1))
+    for number, page in zip(numbers, pages, strict=True):
+        assert page.read_text().startswith(f"# {number}. "), page.name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

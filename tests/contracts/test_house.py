@@ -14,8 +14,10 @@ SHORT = 80
 # Modules that list others of one kind by name: what they list is a separate idea, although nobody else imports it.
 REGISTRIES = {
     "catalog.planner": "catalog.stages.",  # the stages of a plan
+    "hudi_catalog": "",  # the names that users import
     "hudi_catalog.cli.main": "hudi_catalog.cli.",  # groups of commands
     "hudi_catalog.cli.serve_commands": "hudi_catalog.",  # services that a command runs
+    "pushdown.images.chains": "pushdown.images.",  # images by the names of functions
     "pushdown.translators": "pushdown.translators.",  # a translator for each engine
 }
 MODULES = {name: path for name, path in NAMES.items() if path.name != "__init__.py"}

@@ -25,7 +25,13 @@ from tools.engines.presto import PrestoServer
 from tools.engines.trino import TrinoServer
 
 # scripts with arguments, which collecting documentation examples would run
-collect_ignore = ["apache_hudi/session.py", "names_script.py", "reads_script.py", "writer_script.py"]
+collect_ignore = [
+    "apache_hudi/session.py",
+    "metastore_script.py",
+    "names_script.py",
+    "reads_script.py",
+    "writer_script.py",
+]
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 import pyspark
 from pyspark.sql import SparkSession
 
+from tests.support.spark_names import NAME_CHECKS
 from tests.support.spark_reads import CHECKS, check_generated_filters
 
 folder = sys.argv[1]
@@ -28,8 +29,8 @@ spark = (
 )
 spark.sparkContext.setLogLevel("OFF")
 passed = []
-for name, check in CHECKS.items():
+for name, check in {**CHECKS, **NAME_CHECKS}.items():
     check(spark, f"{folder}/t")
     passed.append(name)
-pruned = check_generated_filters(spark, f"{folder}/kinds", range(50_000_000, 50_000_020))
+pruned = check_generated_filters(spark, f"{folder}/kinds", range(50_000_000, 50_000_020)).pruned
 print(json.dumps({"pyspark": pyspark.__version__, "passed": passed, "pruned": pruned}))

@@ -1,6 +1,8 @@
 """Savepoints, restores and rollbacks: Apache Hudi goes on after ours."""
 
 import contextlib
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from hudi_catalog.table import create_table, open_table
 from table_format.table.client import TableClient
 from table_writer.record_index.verify import verify_index
 from tests.engines.apache_tables import bucket_index, record_index
-from tests.support.apache_hudi_client import ALL_VERSIONS, VERSIONS, ApacheHudi
+from tests.support.apache_hudi_client import ALL_VERSIONS, VERSIONS, ApacheError, ApacheHudi
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
@@ -119,8 +121,8 @@ class Life:
         client = self.client
         if self.is_indexed and "record_index" in client.config.metadata_partitions:
             assert not any(verify_index(client, {}).counts.values())
-        for time, state in self.states:
-            past = tuples(table.scan(None, ["id", "p", "v"], as_of=time).to_arrow())
+        for instant, state in self.states:
+            past = tuples(table.scan(None, ["id", "p", "v"], as_of=instant).to_arrow())
             assert past == sorted((key, *row) for key, row in state.items())
 
     def check_index_of(self, apache: ApacheHudi) -> None:
@@ -146,6 +148,14 @@ def settings(apache: ApacheHudi, life: Life) -> Iterator[None]:
     finally:
         for key in values:
             apache.sql(f"RESET {key}")
+
+
+def wait_for(folder: Path, pattern: str, seconds: float = 60) -> None:
+    """Wait until a folder has a file of such a name."""
+    end = time.monotonic() + seconds
+    while not any(folder.glob(pattern)):
+        assert time.monotonic() < end, f"no {pattern} in {folder}"
+        time.sleep(0.002)
 
 
 def call(apache: ApacheHudi, life: Life, procedure: str, **arguments: str) -> list[dict[str, Any]]:
@@ -194,3 +204,33 @@ def test_apache_goes_on_after_our_restore(any_release: ApacheHudi, life: Life) -
         assert row["is_present_in_metadata"], row
     call(any_release, life, "delete_savepoint", instant_time=saved.instant)
     assert open_table(life.path).savepoints() == []
+
+
+def test_a_restore_of_apaches_that_was_killed_is_finished_by_our_next_write(
+    release: Callable[[str], ApacheHudi], tmp_path: Path
+) -> None:
+    life = Life(tmp_path / "it", "bucket")
+    life.create()
+    life.by_us(2)
+    saved = open_table(life.path).savepoint(user="me", comments="why")
+    life.by_us(5)
+    killed = ApacheHudi("1.2.0", tmp_path, lasting=False)
+    for key, value in {**SETTINGS, **life.options}.items():
+        killed.sql(f"SET {key}={value}")
+    command = f"CALL rollback_to_savepoint(path => '{life.path}', instant_time => '{saved.instant}')"
+
+    def restore() -> None:
+        with contextlib.suppress(ApacheError):
+            killed.sql(command)
+
+    restoring = threading.Thread(target=restore)
+    restoring.start()
+    wait_for(life.path / ".hoodie", "*.rollback.inflight")
+    killed.kill()
+    restoring.join()
+    assert life.client.timeline().pending, "it had not come to its end"
+    # it may be any state between; what it deleted is gone
+    life.back_to(1)
+    open_table(life.path, options={"hoodie.clean.failed.writes.policy": "EAGER"}).upsert(life.batch())
+    life._note()
+    life.check(release("1.2.0"))

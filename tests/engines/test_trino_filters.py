@@ -1,4 +1,4 @@
-"""Filters drawn at random give the rows that DuckDB and Trino's own connector give, by service and gateway."""
+"""Filters drawn at random give the rows that DuckDB and Trino's own connector give, in all three ways."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -40,7 +40,7 @@ def test_some_filters_keep_rows_and_some_leave_rows_out(kinds: DuckDb) -> None:
     assert sum(0 < count < 4000 for count in counts) > 140
 
 
-@pytest.mark.parametrize("ask", ["through_service", "through_gateway"])
+@pytest.mark.parametrize("ask", ["through_service", "through_gateway", "through_connector"])
 def test_filters(world: World, kinds: DuckDb, ask: str) -> None:
     assert wrong_answers(world, kinds, ask, FILTERS) == []
 
@@ -58,6 +58,7 @@ def test_many_of_them_were_rewritten(world: World, kinds: DuckDb) -> None:
 
 def test_plans_left_files_out(world: World, kinds: DuckDb) -> None:
     sql = "SELECT id FROM kinds WHERE region = 'north' AND day < DATE '2024-03-20'"
-    for ask, log in ((world.through_service, world.service.log), (world.through_gateway, world.gateway.log)):
+    ways = ((world.through_service, world.service.log), (world.through_gateway, world.gateway.log))
+    for ask, log in (*ways, (world.through_connector, world.service.log)):
         assert rows_agree(ask(sql, SCHEMA), kinds.query(sql)) == ""
         assert planned(log, f"{SCHEMA}.kinds")[-1]["files_out"] <= 8

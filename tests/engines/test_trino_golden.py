@@ -1,15 +1,20 @@
-"""Tables that real Apache Hudi wrote, merged log files among them, read by real Trino through the service."""
+"""Tables that real Apache Hudi wrote, merged log files among them, read by real Trino through both connectors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from catalog import Table
 from hudi_catalog.trino.serve import TrinoSettings
 from tests.engines.answers import rows_agree
 from tests.engines.golden_rows import is_plain, literal, names, unpack, value_of
 from tests.engines.trino_engine import Engine
+from tests.engines.trino_values import rows_of_arrow, rows_of_trino
 from tests.engines.trino_world import another_service
 
 pytestmark = pytest.mark.engine
@@ -25,6 +30,8 @@ class Golden:
 
     engine: Engine
     catalog: str
+    own: str
+    folder: Path
     rows: dict[str, list[dict[str, Any]]]
 
     def query(self, sql: str, name: str) -> list[tuple[Any, ...]]:
@@ -33,10 +40,10 @@ class Golden:
 
 @pytest.fixture(scope="module")
 def golden(trino: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Golden]:
-    folder = tmp_path_factory.mktemp("golden-warehouse")
+    folder = Path(tmp_path_factory.mktemp("golden-warehouse"))
     rows = unpack(folder)
-    with another_service(trino, "golden", TrinoSettings(str(folder), options=TIMES)) as (_, catalog):
-        yield Golden(trino, catalog, rows)
+    with another_service(trino, "golden", TrinoSettings(str(folder), options=TIMES)) as (service, catalog):
+        yield Golden(trino, catalog, trino.connector_catalog("golden_own", service.port), folder, rows)
 
 
 @pytest.mark.parametrize("name", names())
@@ -58,3 +65,55 @@ def test_rows_are_those_that_apache_hudi_reads(golden: Golden, name: str) -> Non
             matching = [row for row, whole in zip(wanted, expected, strict=True) if whole[column] == value]
             sql = f"""SELECT {listed} FROM "table" WHERE "{column}" = {literal(value)}"""
             assert rows_agree(golden.query(sql, name), matching) == "", column
+
+
+@pytest.mark.parametrize("name", names())
+def test_our_connector_gives_every_value_of_every_type(golden: Golden, name: str) -> None:
+    ours = Table.open(str(golden.folder / name / "table")).scan().to_arrow()
+    assert ours.num_rows == len(golden.rows[name])
+    listed = ", ".join(f'"{column.lower()}"' for column in ours.schema.names)
+    own = {"catalog": golden.own, "schema": name}
+    assert rows_of_trino(golden.engine.query(f'SELECT {listed} FROM "table"', **own), ours.schema) == rows_of_arrow(
+        ours
+    )
+    assert golden.engine.query('SELECT count(*) FROM "table"', **own) == [(ours.num_rows,)]
+
+
+@pytest.mark.parametrize("name", names())
+def test_our_connector_answers_aggregates_and_orders_as_rows_do(golden: Golden, name: str) -> None:
+    """Statistics that real Apache Hudi wrote, for tables with log files as well, of which they are not exact."""
+    ours = Table.open(str(golden.folder / name / "table")).scan().to_arrow()
+    own = {"catalog": golden.own, "schema": name}
+    types = pa.types
+    counted = [
+        field.name
+        for field in ours.schema
+        if types.is_signed_integer(field.type) or types.is_date(field.type) or types.is_decimal(field.type)
+    ]
+    listed = [f'{function}("{column.lower()}")' for column in counted for function in ("count", "min", "max")]
+    expected: list[Any] = [ours.num_rows]
+    for column in counted:
+        edges = pc.min_max(ours[column])
+        expected += [ours.num_rows - ours[column].null_count, edges["min"].as_py(), edges["max"].as_py()]
+    answered = golden.engine.query(f'SELECT {", ".join(["count(*)", *listed])} FROM "table"', **own)
+    assert answered == [tuple(expected)]
+    for column in counted[:2]:
+        values = sorted(value for value in ours[column].to_pylist() if value is not None)
+        for order, wanted in (("", values), ("DESC", values[::-1])):
+            sql = f'SELECT "{column.lower()}" FROM "table" ORDER BY 1 {order} LIMIT 3'
+            padded = [*wanted, *([None] * ours[column].null_count)][:3]
+            assert [row[0] for row in golden.engine.query(sql, **own)] == padded, sql
+
+
+def test_read_optimized_queries_of_our_connector_read_base_files_alone(golden: Golden) -> None:
+    name = "v6_0150__mor_log"
+    own = {"catalog": golden.own, "schema": name}
+    optimized = {f"{golden.own}.query_type": "read_optimized"}
+    table = Table.open(str(golden.folder / name / "table"))
+    counts = [table.scan(query_type=kind).to_arrow().num_rows for kind in ("snapshot", "read_optimized")]
+    sql = 'SELECT count(*) FROM "table"'
+    assert golden.engine.query(sql, **own) == [(counts[0],)]
+    assert golden.engine.query(sql, **own, session_properties=optimized) == [(counts[1],)]
+    assert counts[0] != counts[1]
+    with pytest.raises(Exception, match="query_type is snapshot or read_optimized"):
+        golden.engine.query(sql, **own, session_properties={f"{golden.own}.query_type": "newest"})

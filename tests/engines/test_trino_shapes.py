@@ -1,4 +1,4 @@
-"""Results and tables of unusual shapes, through the service and the gateway."""
+"""Results and tables of unusual shapes, in all three ways."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.engines.trino_world import World, planned
 pytestmark = pytest.mark.engine
 
 SCHEMA = "shapes"
-WAYS = ["through_service", "through_gateway"]
+WAYS = ["through_service", "through_gateway", "through_connector"]
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Trino reads files with edited row groups: through the service, through the gateway, and by itself."""
+"""Trino reads files with edited row groups: in all three ways, and by itself."""
 
 import pytest
 
@@ -18,6 +18,6 @@ def spliced(world: World) -> DuckDb:
     return truth
 
 
-@pytest.mark.parametrize("ask", ["through_service", "through_gateway", "by_trino"])
+@pytest.mark.parametrize("ask", ["through_service", "through_gateway", "through_connector", "by_trino"])
 def test_statements_on_spliced_files(world: World, spliced: DuckDb, ask: str) -> None:
     spliced_table.check(lambda sql: getattr(world, ask)(sql, SCHEMA), spliced)

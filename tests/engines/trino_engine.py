@@ -11,7 +11,11 @@ from urllib.parse import urlsplit
 
 import trino
 
+from hudi_catalog.trino.connector.plugin import catalog_lines as connector_lines
 from hudi_catalog.trino.serve import catalog_lines
+from tests.conftest import skip_or_fail
+from tools.engines import trino_jar
+from tools.engines.artifacts import EngineMissingError
 
 
 class Engine:
@@ -55,6 +59,23 @@ class Engine:
         lines = catalog_lines("127.0.0.1", port)
         settings = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
         settings |= {f"trino.thrift.client.{key.replace('_', '-')}": value for key, value in properties.items()}
+        return self.create_catalog(name, settings.pop("connector.name"), settings)
+
+    def connector_catalog(self, name: str, port: int, **properties: str) -> str:
+        """A catalog of our connector over `hudi-catalog serve trino` on a port of this machine.
+
+        Args:
+            name: Of the catalog.
+            port: Of the service.
+            properties: More of the connector's, without `hudi-catalog.` and with `_` for `-`.
+        """
+        try:
+            trino_jar.build()
+        except EngineMissingError as error:
+            skip_or_fail(str(error))
+        lines = connector_lines("127.0.0.1", port)
+        settings = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+        settings |= {f"hudi-catalog.{key.replace('_', '-')}": value for key, value in properties.items()}
         return self.create_catalog(name, settings.pop("connector.name"), settings)
 
     def drop_catalog(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""A warehouse that real Trino reads both ways: through the service (A) and through the gateway (B)."""
+"""A warehouse that real Trino reads in three ways: by the Thrift connector (A), the gateway (B), our connector (C)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ OPTIONS = {"hoodie.catalog.trino.type.decimal": "double"}
 
 
 class World:
-    """One warehouse folder with a folder for each schema, served both ways.
+    """One warehouse folder with a folder for each schema, served in all ways.
 
     Attributes:
         engine: Trino.
         warehouse: The folder.
-        service: A.
+        service: A and C.
         served: Name of the catalog over A.
     """
 
@@ -37,6 +37,11 @@ class World:
         self._stack = stack
         self.service: ServingTrino = stack.enter_context(running_trino(TrinoSettings(str(warehouse), options=OPTIONS)))
         self.served = engine.thrift_catalog("served", self.service.port)
+
+    @cached_property
+    def own(self) -> str:
+        """Name of the catalog of C, made on first use."""
+        return self.engine.connector_catalog("own", self.service.port)
 
     @cached_property
     def gateway(self) -> ServingGateway:
@@ -64,6 +69,10 @@ class World:
     def through_gateway(self, sql: str, schema: str, **session: Any) -> list[tuple[Any, ...]]:
         """Rows by way of B."""
         return self.engine.query(sql, catalog=self.engine.hive, schema=schema, port=self.gateway.port, **session)
+
+    def through_connector(self, sql: str, schema: str, **session: Any) -> list[tuple[Any, ...]]:
+        """Rows by way of C."""
+        return self.engine.query(sql, catalog=self.own, schema=schema, **session)
 
     def by_trino(self, sql: str, schema: str, **session: Any) -> list[tuple[Any, ...]]:
         """Rows by Trino's own Hive connector, over the files of the snapshot last registered."""

@@ -63,7 +63,9 @@ class Rows:
 
     def __init__(self, rows: pa.Table) -> None:
         self.rows = rows
-        self.statistics = {name: _statistics(rows.column(name).combine_chunks()) for name in rows.column_names}
+        self.statistics = {
+            name: file_statistics(rows.column(name).combine_chunks(), FILES, ROWS) for name in rows.column_names
+        }
 
     def refuses(self, text: str) -> bool:
         """Whether we refuse a filter."""
@@ -128,11 +130,12 @@ def _refused(tally: Tally, reason: str, text: str) -> None:
     tally.examples.setdefault(short, text)
 
 
-def _statistics(column: Any) -> ColumnStatistics:
+def file_statistics(column: Any, files: int, rows: int) -> ColumnStatistics:
+    """The statistics that Parquet footers have of a column, for files of so many rows one after the other."""
     floats = pa.types.is_floating(column.type)
     lows, highs, nulls = [], [], []
-    for file in range(FILES):
-        part = column.slice(file * ROWS, ROWS)
+    for file in range(files):
+        part = column.slice(file * rows, rows)
         nulls.append(part.null_count)
         values = part.filter(pc.invert(pc.is_nan(part))) if floats else part
         if pa.types.is_boolean(part.type):
@@ -144,7 +147,7 @@ def _statistics(column: Any) -> ColumnStatistics:
         pa.concat_arrays(lows),
         pa.concat_arrays(highs),
         pa.array(nulls, pa.int64()),
-        pa.array([ROWS] * FILES, pa.int64()),
+        pa.array([rows] * files, pa.int64()),
         bounds_cover_nan=False,
     )
 

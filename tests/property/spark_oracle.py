@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +23,10 @@ _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.fact
 _COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 # Spark pushes no filter into Parquet here, whose statistics and casts have faults.
 _SETTINGS = {"spark.sql.parquet.filterPushdown": "false", **_INTERPRETED}
+
+
+#: the truth value of each row, by its number
+Truths: TypeAlias = "dict[int, bool | None]"
 
 
 @dataclass(frozen=True)
@@ -47,15 +51,23 @@ class Oracle:
             filters: conditions.
             doubtful: those of them that Spark may refuse; each has a job of its own, since it would end that of others.
         """
-        answers: dict[str, set[int] | Refused] = {}
+        truths = self.truths(filters, doubtful)
+        return {
+            text: truth if isinstance(truth, Refused) else {number for number, answer in truth.items() if answer}
+            for text, truth in truths.items()
+        }
+
+    def truths(self, filters: Sequence[str], doubtful: Collection[str] = ()) -> dict[str, Truths | Refused]:
+        """The truth value of each filter for each row; arguments as for `answers`."""
+        truths: dict[str, Truths | Refused] = {}
         sure = [text for text in filters if text not in doubtful]
         for start in range(0, len(sure), _BATCH):
-            answers.update(self._batch(sure[start : start + _BATCH]))
+            truths.update(self._batch(sure[start : start + _BATCH]))
         for text in filters:
-            answers.update(self._batch([text]) if text not in answers else {})
-        return answers
+            truths.update(self._batch([text]) if text not in truths else {})
+        return truths
 
-    def _batch(self, filters: Sequence[str]) -> dict[str, set[int] | Refused]:
+    def _batch(self, filters: Sequence[str]) -> dict[str, Truths | Refused]:
         """One job for all; where Spark refuses one, halves of them."""
         columns = [f"({text}) AS answer{position}" for position, text in enumerate(filters)]
         try:
@@ -67,9 +79,7 @@ class Oracle:
             return self._batch(filters[:middle]) | self._batch(filters[middle:])
         numbers: list[int] = rows.column(ROW).to_pylist()
         answers = ((text, rows.column(f"answer{position}").to_pylist()) for position, text in enumerate(filters))
-        return {
-            text: {number for number, answer in zip(numbers, truth, strict=True) if answer} for text, truth in answers
-        }
+        return {text: dict(zip(numbers, truth, strict=True)) for text, truth in answers}
 
     def where(self, filters: Sequence[str]) -> dict[str, set[int]]:
         """The rows that WHERE selects by filters that Spark accepts; `answers` is checked against it."""

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_catalog.trino.domains import expression_of, row_condition
+from hudi_catalog.trino.base.scans import row_condition
+from hudi_catalog.trino.domains import expression_of
 from hudi_catalog.trino.types import Form, ServedColumn, TypeMapping, columns_of
 from pushdown.evaluation.rows import matches
 from pushdown.expression import Constant, HudiExpression
@@ -42,6 +43,9 @@ COLUMNS: list[Case] = [
     (pa.timestamp("us", "UTC"), {"timestamp": "varchar"}, TIMES, False),
     (pa.timestamp("us"), {"timestamp": "varchar"}, TIMES.map(lambda t: t.replace(tzinfo=None)), False),
     (pa.decimal128(5, 2), {}, st.decimals(-9, 9, places=2), False),
+    (pa.decimal128(15, 2), {}, st.decimals(-(10**13) + 1, 10**13 - 1, places=2), False),
+    (pa.decimal128(15, 15), {}, st.decimals(decimal.Decimal("-0.9"), decimal.Decimal("0.9"), places=15), False),
+    (pa.decimal128(5, 2), {"decimal": "varchar"}, st.decimals(-9, 9, places=2), False),
     (pa.decimal128(38, 10), {}, st.decimals(-9, 9, places=10), False),
     (pa.decimal128(5, 2), {"decimal": "double"}, st.decimals(-9, 9, places=2), False),
     (pa.decimal128(30, 20), {"decimal": "double"}, st.decimals(-1, 1, places=20), False),
@@ -156,7 +160,7 @@ def expression_of_point(domain: Any, wire: list[Any], columns: Any, schema: pa.S
 def test_texts_that_no_value_is_served_as() -> None:
     """0.10 is served with two digits: the text 0.1 is that of no row, and is not a row's 0.10 either."""
     schema = pa.schema([("c", pa.decimal128(5, 2))])
-    columns = columns_of(schema, TypeMapping())
+    columns = columns_of(schema, TypeMapping(decimal="varchar"))
     numbers = pa.array([decimal.Decimal("0.10"), decimal.Decimal("0.00"), None], pa.decimal128(5, 2))
     table = pa.Table.from_arrays([numbers], schema=schema)
     for text in ("0.1", "-0.00", "+0.10", " 0.10", "1e-1", "NaN", "0.100", "00.10", "x"):

@@ -1,22 +1,32 @@
-"""DataFrames that the table's index plans, against Spark's own reading of all files."""
+"""DataFrames that the table's index plans, against Spark's own reading of all files.
 
+`HUDI_CATALOG_READ_FILTERS` says how many generated filters are compared.
+"""
+
+import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import settings
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from hudi_catalog import explain_scan, open_table
+from hudi_catalog import create_table, explain_scan, open_table
 from hudi_catalog.spark_table import HudiTable
 from spark_writer.read import dataframe
 from spark_writer.read.jvm import why_unreachable
 from table_format.errors import OptionError, UnsupportedTableError
-from tests.property.spark_rows import write_table
 from tests.support import golden_slices
-from tests.support.spark_reads import CHECKS, check_generated_filters, conf, ids, make_table
+from tests.support.spark_reads import CHECKS, ZONES, check_generated_filters, conf, ids, make_kinds, make_table
 
 pytestmark = pytest.mark.spark
+_NIGHTLY = settings.get_current_profile_name() == "nightly"
+_COUNT = int(os.environ.get("HUDI_CATALOG_READ_FILTERS", "2000" if _NIGHTLY else "48"))
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +39,19 @@ def test_reads(spark: SparkSession, path: str, name: str) -> None:
     CHECKS[name](spark, path)
 
 
-@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_generated_filters(spark: SparkSession, tmp_path: Path, zone: str) -> None:
-    write_table(str(tmp_path / "kinds"))
-    first = 30_000_000 if zone == "UTC" else 40_000_000
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return make_kinds(tmp_path_factory.mktemp("kinds") / "t")
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_generated_filters(spark: SparkSession, kinds: str, zone: str) -> None:
+    first, each = 30_000_000 + ZONES.index(zone) * 1_000_000, _COUNT // len(ZONES)
     with conf(spark, spark_sql_session_timeZone=zone):
-        pruned = check_generated_filters(spark, str(tmp_path / "kinds"), range(first, first + 25))
-    assert pruned > 3
+        counts = check_generated_filters(spark, kinds, range(first, first + each))
+    print(counts)
+    assert counts.compared + counts.refused == each
+    assert counts.pruned >= each // 8
 
 
 @pytest.mark.parametrize("name", ["0.15.0__mor_event_time", "1.2.0__mor_log_compacted"])
@@ -68,6 +84,37 @@ def test_without_a_planner_files_are_chosen_at_once(
     assert table.to_df().count() == 1200
     with pytest.raises(UnsupportedTableError, match="chosen when it was made"):
         explain_scan(frame)
+
+
+@pytest.mark.parametrize("text", ["INTO", "OVERWRITE"])
+def test_inserts_are_refused_without_a_planner(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """The relation of a table of one file has a single path, which is what Spark's INSERT asks for."""
+    monkeypatch.setattr(dataframe, "why_unreachable", lambda _: "a reason")
+    table = create_table(tmp_path / "t", "id bigint, v bigint", record_key="id", buckets=1)
+    table.upsert([{"id": number, "v": number} for number in range(3)])
+    table.to_spark(spark).createOrReplaceTempView("one_file")
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
+    with pytest.raises(AnalysisException, match="UNSUPPORTED_INSERT"):
+        spark.sql(f"INSERT {text} one_file SELECT * FROM VALUES ('', '', '', '', '', 9L, 9L)")
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")} == before
+    if not spark.version.startswith("3."):  # there a selection hides them
+        assert table.to_spark(spark).where("_metadata.file_size > 0 AND v = 1").count() == 1
+
+
+def test_threads_that_are_not_pinned(path: str) -> None:
+    """The query's session is another one than the process's first, whose time zone would be taken."""
+    script, root = Path(__file__).with_name("unpinned_script.py"), Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [sys.executable, str(script), path], env=environment, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert "PYSPARK_PIN_THREAD" in report["reason"]
+    assert report["ours"] == report["theirs"]
+    assert len(report["ours"]) == 81
 
 
 def test_sessions_that_cannot_ask_are_named() -> None:

@@ -181,6 +181,8 @@ def get(path: str, *lines: str, method: str = "GET") -> bytes:
 class Rewritten:
     sql: str
     changed: bool
+    not_understood: tuple[str, ...] = ()
+    refusal: str = ""
 
 
 @dataclass

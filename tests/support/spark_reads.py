@@ -7,11 +7,14 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
@@ -20,8 +23,10 @@ from hudi_catalog import create_table, explain_scan, open_table
 from hudi_catalog.spark_table import HudiTable
 from spark_writer.read import file_index
 from spark_writer.read.file_index import NativeFiles, PlannedScan, native_frame, scan_log
-from spark_writer.read.generations import Generation
+from spark_writer.read.generations import Generation, promotions
+from spark_writer.read.jvm import Jvm
 from tests.property.spark_rows import COLUMNS, NOT_IN_HUDI, ROW, write_table
+from tests.property.spark_rows import rows as rows_of_kinds
 from tests.property.spark_texts import make_filter
 
 MONTHS, ROWS = 12, 1200
@@ -29,6 +34,10 @@ DDL = (
     "id bigint, month int, v bigint, file_size bigint, day date, at timestamp, s struct<a: bigint, b: string>, t string"
 )
 NEW_YORK = ZoneInfo("America/New_York")
+#: Filters that one job evaluates over all rows.
+_AT_ONCE = 8
+#: Zones of sessions. Each but the first has daylight saving, the last one of half an hour.
+ZONES = ("UTC", "America/New_York", "Europe/Berlin", "Australia/Lord_Howe")
 
 
 def rows(numbers: range, shift: int = 0) -> pa.Table:
@@ -52,6 +61,16 @@ def make_table(path: Path) -> str:
     """A table of 12 partitions and 24 files."""
     table = create_table(path, DDL, record_key="id", partition_by="month", buckets=2)
     table.bulk_insert(rows(range(ROWS)))
+    return str(path)
+
+
+def make_kinds(path: Path) -> str:
+    """A table with a column of every type; its newest state lacks rows of the one before, and two types are wider."""
+    write_table(str(path))
+    table = open_table(str(path))
+    table.delete(f"{ROW} IN ({', '.join(map(str, range(3, 96, 7)))})")
+    wider = rows_of_kinds({"i32": pa.int64(), "f32": pa.float64()}).drop_columns(list(NOT_IN_HUDI))
+    table.upsert(wider.filter(pc.is_in(wider["part"], pa.array(["p2", "p6"]))))
     return str(path)
 
 
@@ -174,6 +193,7 @@ def check_time_zones(spark: SparkSession, path: str) -> None:
         "at > TIMESTAMP '2024-11-03 01:30:00' AND at < TIMESTAMP '2024-11-03 01:40:00'",
         "CAST(at AS DATE) = DATE '2024-11-03'",
         "hour(at) = 1",
+        "hour(at) BETWEEN 1 AND 3 AND minute(at) < 45 AND dayofweek(at) = 1",
         "date_trunc('DAY', at) = TIMESTAMP '2024-11-04 00:00:00'",
     ]
     for zone in ("America/New_York", "Asia/Tokyo"):
@@ -193,10 +213,13 @@ def check_time_zones(spark: SparkSession, path: str) -> None:
             with conf(spark, spark_sql_session_timeZone=later):
                 ours, theirs = (ids(spark.table(f"of_{name}").where("d = '2024-11-03'")) for name in pairs)
                 assert ours == theirs, (zone, later)
-    moment = dt.datetime(2024, 11, 3, 1, 30, tzinfo=NEW_YORK).astimezone(dt.UTC)
-    assert ids(pairs["ours"].where(F.col("at") == F.lit(moment))) == ids(
-        pairs["theirs"].where(F.col("at") == F.lit(moment))
-    )
+    # Spark prints both as 01:30
+    for zone in ("America/New_York", "UTC"):
+        with conf(spark, spark_sql_session_timeZone=zone):
+            for fold, number in enumerate((590, 610)):
+                moment = dt.datetime(2024, 11, 3, 1, 30, fold=fold, tzinfo=NEW_YORK).astimezone(dt.UTC)
+                ours, theirs = (ids(frame.where(F.col("at") == F.lit(moment))) for frame in pairs.values())
+                assert ours == theirs == [number], (zone, fold)
 
 
 def check_states_and_caches(spark: SparkSession, path: str) -> None:
@@ -284,9 +307,9 @@ def check_threads(spark: SparkSession, path: str) -> None:
             for month in range(2):
                 small = frame.where(f"month = {month} AND id % 100 = {number}")
                 table.refresh()
-                found = ids(frame.select("id", "v").join(F.broadcast(small.select("id")), "id"))
-                if found != [100 * month + number]:
-                    wrong.append(found)
+                joined = ids(frame.select("id", "v").join(F.broadcast(small.select("id")), "id"))
+                if joined != [100 * month + number]:
+                    wrong.append(joined)
         except Exception as error:
             wrong.append(error)
 
@@ -297,6 +320,47 @@ def check_threads(spark: SparkSession, path: str) -> None:
         thread.join(180)
     assert not wrong
     assert not any(thread.is_alive() for thread in threads)
+
+
+def check_no_lock_is_held_across_spark(spark: SparkSession, path: str) -> None:
+    """Two queries on one DataFrame are planned at once, each inside a call to Spark, while the table's lock is held.
+
+    Their partitions are those that Spark's evaluation of the partition filter leaves.
+    """
+    table = open_table(path)
+    frame = table.to_spark(spark)
+    both, real, results = threading.Barrier(2), Jvm.matching, list[Any]()
+
+    def meets(*arguments: Any) -> Any:
+        both.wait(60)
+        return real(*arguments)
+
+    def ask(month: int) -> None:
+        results.append(error_of(lambda: results.append(frame.where(of_month % month**2).count())))
+
+    of_month = "month * month = %s"  # only Spark evaluates it
+    threads = [threading.Thread(target=ask, args=(month,), daemon=True) for month in (3, 4)]
+    Jvm.matching = meets  # type: ignore[method-assign]
+    try:
+        with table._lock:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(90)
+    finally:
+        Jvm.matching = real  # type: ignore[method-assign]
+    assert sorted(map(str, results)) == ["100", "100", "None", "None"]
+
+
+def check_spark_lists_no_folder(spark: SparkSession, path: str) -> None:
+    """Nor does it cache listings: what it evicts it lists again, replaced files and all."""
+    metrics: Any = spark.sparkContext._jvm
+    counts = metrics.org.apache.spark.metrics.source.HiveCatalogMetrics
+    listed = counts.METRIC_FILES_DISCOVERED().getCount(), counts.METRIC_FILE_CACHE_HITS().getCount()
+    frame = HudiTable.for_path(spark, path).to_df()
+    assert frame.where("month = 3 AND id > 0").count() == 100
+    assert frame.count() == ROWS
+    assert (counts.METRIC_FILES_DISCOVERED().getCount(), counts.METRIC_FILE_CACHE_HITS().getCount()) == listed
 
 
 def check_generations(spark: SparkSession, path: str) -> None:
@@ -343,9 +407,41 @@ def check_generations(spark: SparkSession, path: str) -> None:
             )
             assert sorted(map(str, ours)) == sorted(map(str, wanted)), where
         assert not any(scan.kept for scan in last_scans(frame.where("n > 3000000000")))
+        # of a comparison that Spark makes with the earlier type only that of an int with a long is trusted
+        for where in ("f > 3000", "x > 3000"):
+            assert sum(scan.kept for scan in last_scans(frame.where(where))) == (not promotions(spark.version)), where
         assert sorted(row.b for row in frame.where("s.b IS NOT NULL").select("s.b").collect()) == [
             f"b{n}" for n in range(100, 106) if n % 3
         ]
+
+
+def check_promotions(spark: SparkSession, path: str) -> None:
+    """Numbers that files hold under a narrower type: where Spark's reader widens them, one scan reads all files.
+
+    Literals that the narrower type does not hold must not be compared with it inside files.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        ddl = "id int, p int, n int, x int, f float"
+        table = create_table(Path(folder) / "t", ddl, record_key="id", partition_by="p", buckets=1)
+        kinds_of = [pa.int32(), pa.int32(), pa.float32()], [pa.int64(), pa.float64(), pa.float64()]
+        for part, kinds in enumerate(kinds_of):
+            numbers = range(6 * part, 6 * part + 6)
+            integers = [n % 6 - 2 if n % 4 else None for n in numbers]
+            values = [integers, integers, [n % 6 * 0.1 for n in numbers]]
+            columns = [pa.array(one).cast(kind) for one, kind in zip(values, kinds, strict=True)]
+            whole = [pa.array(numbers, pa.int32()), pa.array([part] * 6, pa.int32())]
+            table.insert(pa.table([*whole, *columns], ["id", "p", "n", "x", "f"]))
+        frame = table.to_spark(spark)
+        assert len(last_scans(frame)) == (1 if promotions(spark.version) else 2)
+        python = _of_python(spark, table).cache()
+        wheres = ("true", "n = 3", "n = 4294967299", "n < 3000000000", "n > -3000000000", "n IN (1, 4294967297)",
+                  "n <=> null", "x = 1", "x = 1.5", "x > 0.5", "x < 3000000000", "x <> 1", "f = 0.1D", "f > 0.2D",
+                  "f = CAST(0.1 AS FLOAT)", "f <= CAST(0.2 AS FLOAT)", "f IN (0.1D, 0.7D)", "f < 1e300")  # fmt: skip
+        for vectorised in ("true", "false"):
+            with conf(spark, spark_sql_parquet_enableVectorizedReader=vectorised):
+                for where in wheres:
+                    ours, wanted = (sorted(map(str, one.where(where).collect())) for one in (frame, python))
+                    assert ours == wanted, (vectorised, where)
 
 
 def _of_python(spark: SparkSession, table: Any) -> DataFrame:
@@ -353,6 +449,32 @@ def _of_python(spark: SparkSession, table: Any) -> DataFrame:
     names = scan.schema.names
     listed = [tuple(row[name] for name in names) for row in scan.to_arrow().to_pylist(maps_as_pydicts="strict")]
     return spark.createDataFrame(listed, table.to_spark(spark).schema)
+
+
+def check_functions_of_users(spark: SparkSession, path: str) -> None:
+    """A function of the JVM prints as its name: here `upper`, and it returns its argument."""
+    frame, jvm = HudiTable.for_path(spark, path).to_df(), Jvm(spark)
+    returned = getattr(getattr(getattr(jvm.root.scala, "Predef$"), "MODULE$"), "$conforms")()
+    texts = jvm.root.org.apache.spark.sql.types.DataType.fromJson('"string"')
+    with conf(spark, spark_sql_legacy_allowUntypedScalaUDF="true"):
+        named = jvm.root.org.apache.spark.sql.functions.udf(returned, texts).withName("upper")
+    condition: Any = type(F.col("t"))(named.apply(jvm.seq([frame.t._jc])))  # type: ignore[call-arg]
+    selected = frame.where(condition == "t00417")
+    assert ids(selected) == [417]
+    assert "ScalaUDF in" in explain_scan(selected)
+    assert frame.where(F.upper("t") == "t00417").count() == 0
+
+
+def check_collations(spark: SparkSession, path: str) -> None:
+    """Text is compared without regard to case, which statistics and record keys know nothing of."""
+    if spark.version.startswith("3."):
+        return
+    for text in (
+        "t = 'T00417' COLLATE UTF8_LCASE",
+        "CAST(t AS STRING COLLATE UTF8_LCASE) >= 'T00417' AND CAST(t AS STRING COLLATE UTF8_LCASE) < 'T00418'",
+        "startswith(t, 'T00417' COLLATE UTF8_LCASE)",
+    ):
+        assert ids(HudiTable.for_path(spark, path).to_df().where(text)) == [417], text
 
 
 def check_explanations(spark: SparkSession, path: str) -> None:
@@ -369,23 +491,109 @@ def check_explanations(spark: SparkSession, path: str) -> None:
         assert "no scan of a Hudi table" in str(error_of(lambda other=other: explain_scan(other)))
 
 
-def check_generated_filters(spark: SparkSession, path: str, numbers: range) -> int:
-    """Filters over every type against Spark's evaluation of them over all rows; returns how many dropped files."""
+@dataclass
+class Generated:
+    """How many generated filters were compared, how many of these dropped files, and how many Spark refuses."""
+
+    compared: int = 0
+    pruned: int = 0
+    refused: int = 0
+
+
+def check_generated_filters(spark: SparkSession, path: str, numbers: range) -> Generated:
+    """Filters over every type against Spark's evaluation of them over all rows.
+
+    They come to the planner by turns as SQL text, as a Column, with the DataFrame, through a view, a join and a
+    subquery; of the newest state, and of the one before.
+    """
     names = tuple(name for name in COLUMNS if name not in NOT_IN_HUDI)
-    frame, everything = HudiTable.for_path(spark, path).to_df(), full(spark, path).cache()
-    pruned = 0
-    for number in numbers:
-        text = make_filter(number, names).text
+    table = HudiTable.for_path(spark, path)
+    instants = sorted(entry.instant for entry in table.history())
+    counts = Generated()
+    made = [(number, make_filter(number, names).text) for number in numbers]
+    # each filter is one query, and compiling it would take longer than it runs
+    interpreted = conf(spark, spark_sql_codegen_wholeStage="false", spark_sql_adaptive_enabled="false")
+    with interpreted:
+        # made here, since Spark 3.5 cannot clone a cached plan that another of these settings planned
+        states = [_State(spark, table, None), _State(spark, table, instants[0])]
+        for state in states:
+            # queries on the newest state read two generations of files, which takes twice as long
+            chosen = [one for one in made if states[one[0] % 4 > 0] is state]
+            for start in range(0, len(chosen), _AT_ONCE):
+                _compare(state, chosen[start : start + _AT_ONCE], counts)
+            state.full.unpersist()
+    return counts
+
+
+def _compare(state: _State, filters: list[tuple[int, str]], counts: Generated) -> None:
+    wanted = state.wanted([text for _, text in filters])
+    for number, text in filters:
+        form = number // 4 + number % 4
+        if text not in wanted:
+            counts.refused += 1
+            continue
         try:
-            wanted = sorted(row[0] for row in everything.selectExpr(ROW, f"({text}) AS truth").collect() if row[1])
-            selected = frame.where(text).select(ROW)
+            selected = state.selected(text, form)
             ours = sorted(row[0] for row in selected.collect())
         except PySparkException:
-            continue  # Spark refuses the text, or a row of it
-        assert ours == wanted, (number, text)
-        pruned += any(scan.plan is not None and scan.kept < scan.plan.files_total for scan in last_scans(selected))
-    everything.unpersist()
-    return pruned
+            if error_of(state.full.where(text).select(ROW).collect) is None:
+                raise
+            counts.refused += 1  # Spark computes the parts of a filter in another order
+            continue
+        assert ours == wanted[text], (number, form, text)
+        counts.compared += 1
+        plans = [(scan.plan, scan.kept) for scan in last_scans(selected)]
+        counts.pruned += any(plan is not None and count < plan.files_total for plan, count in plans)
+
+
+class _State:
+    """One state of a table: planned, and all rows by Spark alone."""
+
+    def __init__(self, spark: SparkSession, table: HudiTable, as_of: str | None) -> None:
+        self._spark = spark
+        self._table = table
+        self._as_of = as_of
+        self._frame = table.to_df(as_of=as_of)
+        with tempfile.TemporaryDirectory() as folder:
+            everything = open_table(table.client.storage.uri).scan(as_of=as_of).to_arrow()
+            pq.write_table(everything, f"{folder}/all.parquet", store_schema=False)
+            read = spark.read.schema(self._frame.schema).option("datetimeRebaseMode", "CORRECTED")
+            self.full = read.parquet(f"{folder}/all.parquet").cache()
+            assert self.full.count() == everything.num_rows
+        self._numbers = self.full.selectExpr(f"{ROW} AS number").distinct()
+
+    def wanted(self, texts: list[str]) -> dict[str, list[int]]:
+        """The numbers of the rows that fulfil each filter; without the filters that Spark refuses, for a row even."""
+        try:
+            rows = self.full.selectExpr(ROW, *(f"({text}) AS t{place}" for place, text in enumerate(texts))).collect()
+        except PySparkException:
+            if len(texts) == 1:
+                return {}
+            half = len(texts) // 2
+            return self.wanted(texts[:half]) | self.wanted(texts[half:])
+        return {text: sorted(row[0] for row in rows if row[1 + place]) for place, text in enumerate(texts)}
+
+    def selected(self, text: str, form: int) -> DataFrame:
+        """The numbers of the rows that fulfil a filter."""
+        view = "generated_filters"
+        match form % 6:
+            case 0:
+                chosen = self._frame.where(text)
+            case 1:
+                chosen = self._frame.where(F.expr(text))
+            case 2:
+                chosen = self._table.to_df(F.expr(text) if form % 4 else text, as_of=self._as_of)
+            case 3:
+                self._frame.createOrReplaceTempView(view)
+                chosen = self._spark.sql(f"SELECT x.* FROM {view} AS x WHERE {text}")
+            case 4:
+                on = F.col(ROW) == F.col("number")
+                chosen = self._frame.where(text).join(F.broadcast(self._numbers), on)
+            case _:
+                self._frame.createOrReplaceTempView(view)
+                inner = f"SELECT {ROW} FROM {view} WHERE {text}"
+                chosen = self._spark.sql(f"SELECT * FROM {view} WHERE {ROW} IN ({inner}) AND ({text})")
+        return chosen.select(ROW)
 
 
 CHECKS: dict[str, Callable[[SparkSession, str], None]] = {
@@ -393,4 +601,4 @@ CHECKS: dict[str, Callable[[SparkSession, str], None]] = {
     for name, check in globals().items()
     if name.startswith("check_") and name != "check_generated_filters"
 }
-__all__ = ["CHECKS", "check_generated_filters", "make_table", "write_table"]
+__all__ = ["CHECKS", "ZONES", "check_generated_filters", "make_kinds", "make_table"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import sys
 
+from hudi_catalog.trino.connector.plugin import catalog_lines
 from tools.engines import programs
 from tools.engines.process import free_port
 from tools.engines.programs import SCHEMA
+from tools.engines.statements import StatementError, run_statement
 from tools.engines.trino import TrinoServer
 
 INSTRUCTIONS = """
@@ -15,6 +17,7 @@ Trino {version} is running: {trino} (user: any, no password; log: {log})
 
   {service_catalog}.{schema}   through the service at port {service}
   hive.{schema}           through the gateway: connect to port {gateway} instead of {port}
+  lake.{schema}           through our connector hudi_catalog
   hudi.{schema}           through Trino's own Hudi connector (tables <name>_hudi)
 
   trino --server http://127.0.0.1:{gateway} --execute "SELECT * FROM hive.{schema}.orders WHERE o_orderkey = 7"
@@ -41,11 +44,23 @@ class RunningTrino:
         ports = ("--port", str(self.service), "--http-port", str(self.service_http))
         self.processes = [programs.serving(folder("service"), self.service_http, "serve", "trino", warehouse, *ports)]
         self.trino = TrinoServer(folder("trino"), port=port, service=f"127.0.0.1:{self.service}", metastore=metastore)
+        self._create_lake()
         stored = ("--metastore", metastore.as_uri())
         programs.run("sync", "--target", "trino", *stored, "--schema", SCHEMA, "--also-hudi", "--all", warehouse)
         ports = ("--port", str(self.gateway), "--http-port", str(self.gateway_http))
         gateway = ("gateway", self.trino.uri, *stored, *ports)
         self.processes.append(programs.serving(folder("gateway"), self.gateway_http, *gateway))
+
+    def _create_lake(self) -> None:
+        """The catalog of our connector, if its jar could be built."""
+        properties = ", ".join(
+            f""""{key}" = '{value}'"""
+            for key, value in (line.split("=", 1) for line in catalog_lines("127.0.0.1", self.service)[1:])
+        )
+        try:
+            run_statement(self.trino.uri, f"CREATE CATALOG lake USING hudi_catalog WITH ({properties})")
+        except StatementError as error:
+            print(f"without the catalog lake: {error}", flush=True)
 
     def instructions(self) -> str:
         """How to connect."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.engines.artifacts import Artifact, cache_folder, unpacked
+from hudi_catalog.trino.connector import plugin
+from tools.engines import trino_jar
+from tools.engines.artifacts import Artifact, EngineMissingError, cache_folder, unpacked
 from tools.engines.jdk import find_java
 from tools.engines.process import ServerProcess, free_port
 from tools.engines.statements import StatementError, run_statement
@@ -67,7 +70,7 @@ class TrinoServer:
             "config": f"{etc}/config.properties",
             "log.levels-file": f"{etc}/log.properties",
             "catalog.config-dir": f"{etc}/catalog",
-            "plugin.dir": f"{home}/plugin",
+            "plugin.dir": str(_plugins(folder / "plugin", home)),
             "http-server.http.port": str(self.port),
             "discovery.uri": self.uri,
             "node.environment": "hudi_catalog",
@@ -97,6 +100,22 @@ class TrinoServer:
     def stop(self) -> None:
         """End it."""
         self.process.stop()
+
+
+def _plugins(folder: Path, home: Path) -> Path:
+    """A folder with the server's plugins and, where its jar can be built, ours."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in PLUGINS:
+        link = folder / name
+        if not link.exists():
+            link.symlink_to(home / "plugin" / name)
+    try:
+        trino_jar.build()
+    except EngineMissingError as error:
+        print(f"without the connector hudi_catalog: {error}", file=sys.stderr)
+    else:
+        plugin.lay_out(folder / "hudi_catalog", home)
+    return folder
 
 
 def answers(uri: str) -> bool:

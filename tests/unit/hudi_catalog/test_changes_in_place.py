@@ -15,6 +15,7 @@ from hudi_catalog import HudiError, Table, create_table, open_table
 from pushdown import col
 from pushdown.errors import ExpressionError, FilterSyntaxError, UnknownColumnError
 from table_format.errors import ArgumentError, MissingPackageError, RecordError, SchemaError
+from table_writer.in_place.computed import Query
 from table_writer.record_index.verify import verify_index
 from table_writer.write_job import WriteJob
 
@@ -81,7 +82,7 @@ def test_an_update_reads_and_writes_what_it_needs(table: Table, monkeypatch: pyt
     monkeypatch.setattr(Scan, "to_batch_reader", lambda self: scans.append(self) or read(self))  # type: ignore[func-returns-value]
     table.update({"note": "upper(day)"}, (col("day") == "d1") & (col("id") == 3))
     assert content(table) == expected(k3={"note": "D1"})
-    assert set(scans[0].columns or ()) == {"_hoodie_record_key", "id", "day"}
+    assert set(scans[0].columns or ()) == {"_hoodie_commit_time", "id", "day"}
     assert [split.partition for split in scans[0].plan().splits] == ["d1"]
 
 
@@ -142,6 +143,28 @@ def test_a_merge_reads_files_that_may_match(tmp_path: Path, monkeypatch: pytest.
     assert content(table) == expected(k3={"note": "x"})
     table.merge(source[:0] or pa.table({"id": pa.array([], pa.int64())}), "id").when_matched_delete().execute()
     assert not scans[1].plan().splits
+
+
+@pytest.mark.parametrize("column", ["n", "day", "id"])
+def test_only_rows_that_can_match_are_joined(table: Table, monkeypatch: pytest.MonkeyPatch, column: str) -> None:
+    joined: list[int] = []
+    run = Query.run
+
+    def counting(self: Query, target: pa.RecordBatchReader, source: pa.Table | None, memory: int) -> Any:
+        rows = target.read_all()
+        joined.append(len(rows))
+        return run(self, rows.to_reader(), source, memory)
+
+    monkeypatch.setattr(Query, "run", counting)
+    # more values than a filter takes, of another width, some beyond the column's type, one null
+    keys = pa.array([3, None, *range(2**40, 2**40 + 6000)], pa.int64())
+    if column == "day":
+        keys = pa.array(["d1", None, *map(str, keys.to_pylist()[2:])])
+    merge = table.merge(pa.table({"key": keys}), f"target.{column} = source.key")
+    merge.when_matched_update({"note": "'x'"}).execute()
+    matching = {key: row for key, row in expected().items() if row[column] in (3, "d1")}
+    assert joined == [len(matching)]
+    assert content(table) == expected(**{f"k{key}": {"note": "x"} for key in matching})
 
 
 def test_new_columns_come_by_schema_evolution(table: Table) -> None:
@@ -248,7 +271,7 @@ def test_a_change_is_computed_again_after_a_conflict(table: Table, monkeypatch: 
 
 
 def test_rows_that_are_not_found_under_their_keys_are_not_added(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("table_writer.in_place.change.Change._check_identity", lambda *_: None)
+    monkeypatch.setattr("table_writer.in_place.computed._check_identity", lambda *_: None)
     with pytest.raises(RecordError, match="1 rows would be inserted, and 0 are new"):
         table.update({"id": "id + 1000"}, "id = 3")
     assert content(table) == expected()

@@ -127,3 +127,49 @@ def test_the_mapper_keeps_order_and_stops_at_an_error() -> None:
             view(fails, list(range(10_000)))
         assert len(done) < 10_000
     assert view.steps == ["counting"]
+
+
+def lines(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_build_and_drop(table: LocalTable, tmp_path: Path) -> None:
+    path = table.client.storage.uri
+    text = run("build", path, "bloom_filters", "--groups", "2")
+    assert [line.split()[0] for line in lines(text)] == ["index", "files", "columns", "size", "time"]
+    assert "index bloom_filters, new" in lines(text)
+    listed = "hoodie.metadata.index.column.stats.column.list"
+    built = json.loads(run("build", path, "column_stats", "-o", f"{listed}=x", "--json"))
+    assert (built["index"], built["replaced"], built["columns"][-1]) == ("column_stats", True, "x")
+    assert json.loads(run("drop", path, "bloom_filters", "--json")) == {
+        "dropped": "bloom_filters",
+        "indexes": ["column_stats"],
+    }
+    assert lines(run("drop", path, "column_stats")) == ["dropped column_stats; indexes of the table: none"]
+    assert TableClient.open(path).config.metadata_partitions == ("files",)
+    for wrong in (["drop", path, "column_stats"], ["drop", path, "column_stat"], ["build", path, "bloom_filter"]):
+        with pytest.raises(OptionError, match=r"the table has no column_stats|did you mean"):
+            run(*wrong)
+    with pytest.raises(OptionError, match="index bootstrap"):
+        run("build", path, "record_index")
+    with pytest.raises(OptionError, match=r"which are not columns of the table"):
+        run("build", path, "column_stats", "-o", f"{listed}=none")
+
+
+def test_lookup_and_changes(table: LocalTable) -> None:
+    path = table.client.storage.uri
+    run("bootstrap", path)
+    [first] = table.client.timeline().writes
+    table.write("upsert", rows(18, 22))
+    found = json.loads(run("lookup", path, "k001", "k021", "--json"))
+    assert (sorted(entry["key"] for entry in found["entries"]), found["unknown"]) == (["k001", "k021"], [])
+    text = run("lookup", path, "k001", "gone", code=1)
+    assert lines(text)[0] == "key partition file_id"
+    assert lines(text)[-1] == "gone is not in the table"
+    earlier = json.loads(run("lookup", path, "k021", "--as-of", first.time, "--json", code=1))
+    assert earlier["unknown"] == ["k021"]
+    changes = json.loads(run("changes", path, first.time, "--json"))
+    assert sorted((row["change"], row["key"]) for row in changes) == [("insert", "k020"), ("insert", "k021")]
+    text = run("changes", path, first.time)
+    assert lines(text)[0] == "2 inserts, 0 moves, 0 deletes"
+    assert lines(run("changes", path, first.time, "--end", first.time))[0] == "0 inserts, 0 moves, 0 deletes"

@@ -95,6 +95,8 @@ def test_a_comparison_is_understood_by_any_name(qualifier: Any) -> None:
         ),
         ("(x.n = 3)", [{"kind": "EqualTo"}, column("x.n"), {**LITERAL}], "{}", "no column"),
         ("(gone = 3)", [{"kind": "EqualTo"}, column("gone"), {**LITERAL}], "{}", "no column"),
+        # what cannot be bound to the table's columns is found out by itself: the query's other conditions stay
+        ("(n.x = 3)", [{"kind": "EqualTo"}, column("n"), {**LITERAL}], "{}", "n.x"),
         ("no SQL ((", [{"kind": "EqualTo"}, column("n")], "{}", "FilterSyntaxError"),
     ],
 )
@@ -102,6 +104,24 @@ def test_what_is_not_understood(text: str, nodes: list[dict[str, Any]], metadata
     result = from_catalyst(Expression(text, nodes, metadata), SCHEMA, "UTC")
     assert isinstance(result, Unknown)
     assert reason in result.reason
+
+
+def test_a_time_that_the_clock_shows_twice() -> None:
+    text = "(at = TIMESTAMP '2024-11-03 01:30:00')"
+    expression = Expression(text, [{"kind": "EqualTo"}, column("at"), {**LITERAL}])
+    result = from_catalyst(expression, SCHEMA, "America/New_York")
+    assert isinstance(result, Unknown)
+    assert "shows twice" in result.reason
+    assert isinstance(from_catalyst(expression, SCHEMA, "UTC"), Predicate)
+
+
+def test_an_alias_and_a_struct_of_one_name() -> None:
+    """`s.a` is column `a` of the alias `s`, or field `a` of the column `s`."""
+    schema = pa.schema([("s", pa.struct([("a", pa.int64())])), ("a", pa.int64())])
+    nodes = [{"kind": "EqualTo"}, {"kind": "GetStructField"}, column("s"), column("a", ["s"])]
+    result = from_catalyst(Expression("(s.a = 3)", nodes), schema, "UTC")
+    assert isinstance(result, Unknown)
+    assert "one of several" in result.reason
 
 
 def test_columns_of_another_type_in_the_files() -> None:

@@ -2,9 +2,12 @@
 
 import logging
 import shutil
+import time
+import types
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -99,6 +102,8 @@ def test_files_are_sorted_by_values_or_by_record_key(tmp_path: Path) -> None:
     for path in table.files()["path"].to_pylist():
         values = pq.read_table(tmp_path / "t" / path)["x"].to_pylist()
         assert values == sorted(values)
+    alone = {"hoodie.clustering.plan.strategy.single.group.clustering.enabled": "false"}
+    assert table.cluster("y", partitions="a", options=alone).state == "nothing"
     table.insert(rows(7, 30))
     report = table.cluster()
     assert (report.files_before, report.files_after, report.columns) == (6, 3, ())
@@ -106,6 +111,29 @@ def test_files_are_sorted_by_values_or_by_record_key(tmp_path: Path) -> None:
         keys = pq.read_table(tmp_path / "t" / path)["id"].to_pylist()
         assert keys == sorted(keys)
     assert table.cluster().state == "nothing"
+
+
+def test_files_stay_within_the_target_size_though_another_order_compresses_otherwise(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", SCHEMA, record_key="id", index="RECORD_INDEX", options=EACH_ITS_FILE)
+    shuffled = np.random.default_rng(7)
+    for number in range(3):
+        ids = [f"k{number}_{n:09d}" for n in range(15_000)]
+        columns = [ids, [str(n // 500) for n in range(15_000)], shuffled.permutation(15_000), shuffled.random(15_000)]
+        table.bulk_insert(pa.table(columns, schema=SCHEMA))
+    target = sum(table.files()["bytes"].to_pylist()) // 3
+    options = {"hoodie.clustering.plan.strategy.target.file.max.bytes": str(target)}
+    planned = table.cluster(["x", "y"], "z-order", options=options, dry_run=True)
+    report = table.cluster(["x", "y"], "z-order", options=options)
+    sizes = sorted(table.files()["bytes"].to_pylist())
+    # keys in another order are larger; as many files as planned would be too large
+    assert target < report.bytes_after / planned.files_after
+    assert 0.7 * target < sizes[0] <= sizes[-1] <= target, (target, sizes)
+    assert table.verify_index().is_right
+    # the order of keys needs less again
+    options |= {"hoodie.clustering.plan.strategy.small.file.limit": str(2 * target)}
+    back = table.cluster("_hoodie_record_key", options=options)
+    assert back.files_after < report.files_after
+    assert max(table.files()["bytes"].to_pylist()) <= target
 
 
 def test_nulls_and_all_types(tmp_path: Path) -> None:
@@ -149,7 +177,7 @@ def test_buckets_keep_their_rule_and_are_sorted_within(tmp_path: Path) -> None:
         table.cluster()
 
 
-def test_choosing_files_and_partitions(tmp_path: Path) -> None:
+def test_choosing_files_and_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(tmp_path)
     plan = "hoodie.clustering.plan.strategy."
 
@@ -166,6 +194,19 @@ def test_choosing_files_and_partitions(tmp_path: Path) -> None:
     range_of = {f"{plan}cluster.begin.partition": "b", f"{plan}cluster.end.partition": "b"}
     assert chosen({mode: "SELECTED_PARTITIONS", **range_of}) == (1, 1, 3)
     assert chosen({f"{plan}max.num.groups": 2}) == (2, 2, 6)
+    for hour, partitions in ((0, 1), (2, 1), (3, 0)):
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "localtime", lambda hour=hour: types.SimpleNamespace(tm_hour=hour))
+            assert chosen({mode: "DAY_ROLLING"})[0] == partitions
+    recent = "org.apache.hudi.client.clustering.plan.strategy.SparkRecentDaysClusteringPlanStrategy"
+    assert chosen({f"{plan}class": recent}) == (2, 2, 6)
+    assert chosen({f"{plan}class": "SparkSizeBasedClusteringPlanStrategy"}) == (3, 3, 9)
+    with pytest.raises(OptionError, match=r"Consistent.* is not understood"):
+        chosen({f"{plan}class": "org.apache.hudi.SparkConsistentBucketClusteringPlanStrategy"})
+    run = "hoodie.clustering.execution.strategy.class"
+    for name in ("SparkConsistentBucketClusteringExecutionStrategy", "a.b.SparkSingleFileSortExecutionStrategy"):
+        with pytest.raises(OptionError, match=name):
+            chosen({run: name})
     assert chosen({f"{plan}max.bytes.per.group": 1}) == (3, 9, 9)
     assert chosen({f"{plan}small.file.limit": 0}) == (0, 0, 0)
     with pytest.raises(OptionError, match="regex"):
@@ -188,6 +229,7 @@ def test_a_plan_is_apaches_and_runs_apart(tmp_path: Path) -> None:
     assert plan.parameters == {
         "hoodie.clustering.plan.strategy.sort.columns": "x,y",
         "hoodie.layout.optimize.strategy": "hilbert",
+        **SIZE,
     }
     assert len(plan.groups[0]) == 3
     assert plan.outputs == [planned.files_after]
@@ -402,6 +444,22 @@ def test_a_rollback_to_the_plan_that_dies(tmp_path: Path) -> None:
         assert_whole(open_table(copy), before)
     else:
         pytest.fail("it always died")
+
+
+def test_plans_run_one_after_the_other_though_a_run_of_the_first_died(tmp_path: Path) -> None:
+    """The rollback of that run is newer than the second plan, which sees the first one completed."""
+    table = make(tmp_path, writes=2)
+    table.cluster("x", plan_only=True, partitions="a")
+    with dying(25):
+        run_planned(faulty(tmp_path / "t"), WriteOptions.of({}), LocalExecutor(1))
+    [first] = pending_clusterings(table.client.timeline())
+    assert first.state is State.INFLIGHT
+    with pytest.raises(TransactionError, match=r"pending.*cluster PATH --run"):
+        table.bootstrap_index(wait_seconds=0)
+    second = table.cluster("x", plan_only=True, partitions="b")
+    before = content(table)
+    assert [report.instant for report in table.run_clustering()] == [first.time, second.instant]
+    assert_whole(table, before)
 
 
 def copied(folder: Path, number: int) -> Path:

@@ -13,7 +13,9 @@ import table_writer.maintain as maintenance
 from hudi_catalog.cli.main import app
 from table_format.errors import OptionError, StorageError, UnsupportedTableError
 from table_format.table.client import TableClient
+from table_writer.commit.clustering import pending_clusterings
 from table_writer.commit.transaction import WriteTransaction
+from table_writer.metadata.writer import remove_indexes
 from tests.support.faults import FaultyStorage, dying
 from tests.support.toy_table import assert_tidy
 
@@ -56,13 +58,15 @@ def test_a_neglected_table(path: Path) -> None:
     before = sorted(str(file) for file in path.rglob("*") if not file.name.endswith(".crc"))
     begun: list[str] = []
     planned = table.maintain(dry_run=True, progress=begun.append)
-    assert begun == ["settle", "expire", "clean", "compact", "archive"]
+    assert begun == ["settle", "expire", "index", "cluster", "clean", "compact", "archive"]
     assert sorted(str(file) for file in path.rglob("*") if not file.name.endswith(".crc")) == before
     states = {step.service: step.state for step in planned.steps}
     # instants are archived once the metadata table is compacted, which is not foreseen
     assert states == {
         "settle": "planned",
-        "expire": "nothing",
+        "expire": "skipped",
+        "index": "nothing",
+        "cluster": "skipped",
         "clean": "planned",
         "compact": "planned",
         "archive": "nothing",
@@ -70,14 +74,16 @@ def test_a_neglected_table(path: Path) -> None:
     done = table.maintain()
     assert {step.service: step.state for step in done.steps} == {
         "settle": "done",
-        "expire": "nothing",
+        "expire": "skipped",
+        "index": "nothing",
+        "cluster": "skipped",
         "clean": "done",
         "compact": "nothing",  # done with the rollback, which the metadata table records
         "archive": "done",
     }
     assert not done.failed
     assert done.steps[0].summary == "1 dead write"
-    assert done.steps[2].report.files == 7
+    assert done.steps[4].report.files == 7
     assert rows(path) == [8]
     assert len(TableClient.open(str(path)).timeline().writes) == 3
     assert table.maintain().idle
@@ -97,6 +103,100 @@ def test_services_by_name(path: Path) -> None:
     spaced = {**POLICY, "hoodie.clean.trigger.max.commits": "50"}
     table.upsert([{"id": 1, "v": 9}])
     assert table.maintain(spaced).steps[2].state == "nothing"
+
+
+def test_indexes_that_the_options_name(path: Path) -> None:
+    table = hudi_catalog.open_table(path, options=POLICY)
+    only = {"hoodie.catalog.maintain.services": "index"}
+    named = {**only, "hoodie.metadata.index.bloom.filter.enable": "true"}
+    assert table.maintain(only).steps[0].state == "nothing"
+    table.drop_index("column_stats")
+    assert table.maintain(only).steps[0].state == "nothing"  # the default is for new tables
+    named["hoodie.metadata.index.column.stats.column.list"] = "v"
+    planned = table.maintain(named, dry_run=True)
+    assert planned.steps[0].summary == "column_stats: missing; bloom_filters: missing"
+    [done] = table.maintain(named).steps
+    assert (done.state, [report.files for report in done.report.reports]) == ("done", [9, 9])
+    assert set(table.client.reload().metadata_partitions) == {"files", "column_stats", "bloom_filters"}
+    assert table.maintain(named).idle
+    named["hoodie.metadata.index.column.stats.column.list"] = "id,v"
+    assert table.maintain(named).steps[0].summary == "column_stats: columns are id, v by the options"
+    assert table.maintain(named).idle
+    assert len(table.scan("v = 3").plan()) == 0
+    assert table.maintain({**named, "hoodie.metadata.index.column.stats.column.list": "w"}).failed
+
+
+def test_a_lost_record_index_is_built(tmp_path: Path) -> None:
+    table = hudi_catalog.create_table(tmp_path / "t", "id bigint, v bigint", record_key="id", index="RECORD_INDEX")
+    table.upsert([{"id": 1, "v": 1}, {"id": 2, "v": 2}])
+    remove_indexes(table.client, ["record_index"])
+    report = table.maintain()
+    step = next(step for step in report.steps if step.service == "index")
+    assert (step.state, step.summary) == ("done", "record_index: missing, and writers find records by it")
+    table.upsert([{"id": 1, "v": 5}])
+    assert table.verify_index().is_right
+    assert table.maintain().idle
+
+
+CLUSTERED = {"hoodie.clustering.async.max.commits": "2", "hoodie.parquet.small.file.limit": "0"}
+
+
+def small_files(path: Path, index: str = "RECORD_INDEX") -> hudi_catalog.Table:
+    table = hudi_catalog.create_table(
+        path / "t", "id bigint, v bigint", record_key="id", index=index, options=CLUSTERED, buckets=None
+    )
+    for number in range(3):
+        table.insert([{"id": number, "v": number}])
+    return table
+
+
+def step_of(table: hudi_catalog.Table, **options: str) -> tuple[str, str]:
+    keys = {f"hoodie.clustering.{name.replace('_', '.')}": value for name, value in options.items()}
+    [step] = table.maintain({"hoodie.catalog.maintain.services": "cluster", **keys}).steps
+    return step.state, step.summary
+
+
+def test_clustering_by_policy(tmp_path: Path) -> None:
+    table = small_files(tmp_path)
+    assert step_of(table)[0] == "skipped"
+    assert "hoodie.clustering.inline" in step_of(table)[1]
+    assert step_of(table, async_enabled="true", async_max_commits="9") == (
+        "skipped",
+        "3 of 9 commits since the last clustering",
+    )
+    state, summary = step_of(table, async_enabled="true")
+    assert state == "done"
+    assert "clustered 3 files" in summary
+    assert step_of(table, async_enabled="true") == ("skipped", "0 of 2 commits since the last clustering")
+    assert sorted(table.scan().to_arrow()["v"].to_pylist()) == [0, 1, 2]
+    with pytest.raises(OptionError, match=r"schedule.inline are both true"):
+        table.insert(
+            [{"id": 9, "v": 9}], {"hoodie.clustering.inline": "true", "hoodie.clustering.schedule.inline": "true"}
+        )
+
+
+def test_clusterings_that_writers_plan(tmp_path: Path) -> None:
+    table = small_files(tmp_path)
+    planning = {"hoodie.clustering.schedule.inline": "true"}
+    for number in (3, 4, 5):
+        table.insert([{"id": number, "v": number}], planning)
+    [pending] = pending_clusterings(table.client.timeline())  # one, though commits enough came for two
+    assert step_of(table) == (
+        "skipped",
+        f"hoodie.clustering.inline, .schedule.inline and .async.enabled are off, and {pending.time} is planned",
+    )
+    planned = table.maintain({**planning, "hoodie.catalog.maintain.services": "cluster"}, dry_run=True)
+    assert pending.time in planned.steps[0].summary
+    assert step_of(table, schedule_inline="true")[0] == "done"
+    assert step_of(table, schedule_inline="true") == ("skipped", "none is planned, which writers do")
+    assert sorted(table.scan().to_arrow()["v"].to_pylist()) == list(range(6))
+
+
+def test_tables_that_are_not_clustered(tmp_path: Path) -> None:
+    table = small_files(tmp_path, "BUCKET")
+    state, summary = step_of(table, async_enabled="true")
+    assert (state, "buckets are not merged" in summary) == ("skipped", True)
+    assert not table.maintain({"hoodie.clustering.async.enabled": "true"}).failed
 
 
 def test_a_failing_service_leaves_the_others_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,8 +259,16 @@ def test_the_command(path: Path, tmp_path: Path) -> None:
     text, _ = run(str(path), "--config", str(config), "--services", "settle,clean")
     assert [line.split()[0] for line in text.splitlines()] == ["t:", "settle", "clean"]
     table = json.loads(run(str(path), "--config", str(config), "--json")[0])
-    assert [step["service"] for step in table["steps"]] == ["settle", "expire", "clean", "compact", "archive"]
-    assert table["steps"][4]["report"]["files"] > 0
+    assert [step["service"] for step in table["steps"]] == [
+        "settle",
+        "expire",
+        "index",
+        "cluster",
+        "clean",
+        "compact",
+        "archive",
+    ]
+    assert table["steps"][6]["report"]["files"] > 0
     assert run(str(path), "--config", str(config)) == ("t: nothing to do\n", "")
     for wrong in (["--services", "claen"], ["-o", "hoodie.keep.min.commits=x"], ["-o", "hoodie.catalog.maintain=1"]):
         assert "hudi-catalog: " in run(str(path), *wrong, code=2)[1]

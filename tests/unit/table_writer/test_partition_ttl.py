@@ -17,6 +17,7 @@ from table_format.table.client import TableClient
 from table_writer.execution.local import LocalExecutor
 from table_writer.plan.options import WriteOptions
 from tests.support.faults import overtaken
+from tests.support.toy_table import assert_tidy
 
 DAY = 24 * 60 * 60
 WEEK = {"hoodie.partition.ttl.strategy.days.retain": "7"}
@@ -89,6 +90,22 @@ def test_a_partition_that_is_written_to_meanwhile_stays(
     report = ttl.expire_partitions(TableClient.open(tmp_path), merged, LocalExecutor.of(merged), now=moment)
     assert report.partitions == ("a*", "c")
     assert partitions(table) == ["ab"]
+
+
+def test_two_expiries_at_one_moment(table: hudi_catalog.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = table.client.storage.uri
+    first: list[ttl.ExpiryReport] = []
+    overtaken(monkeypatch, lambda: first.append(expire(table, 8)))
+    client = TableClient.open(folder)
+    merged = WriteOptions.of_user(WEEK)
+    second = ttl.expire_partitions(client, merged, LocalExecutor.of(merged), now=time.time() + 8 * DAY)
+    assert first[0].partitions == ("a*", "ab", "c")
+    assert (second.partitions, second.files, second.instant) == ((), 0, None)
+    writes = [entry.operation for entry in table.history() if entry.operation == "DELETE_PARTITION"]
+    assert writes == ["DELETE_PARTITION"]  # no empty one
+    assert not TableClient.open(folder).timeline().pending
+    assert partitions(table) == []
+    assert_tidy(folder)
 
 
 def test_inline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

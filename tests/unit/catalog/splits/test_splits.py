@@ -48,8 +48,9 @@ def residual_texts(condition: str, parts: list[Any]) -> list[str | None]:
         ("(p = 1 AND v > 5) OR (p = 2 AND v < 3)", ["v > 5", "v < 3", "(p = 1 AND v > 5) OR (p = 2 AND v < 3)"]),
         ("v > 5", ["v > 5"] * 3),
         ("p IS NOT NULL", [None, None, "p IS NOT NULL"]),
-        ("upper(v) = 'A' AND p = 1", ["unknown", "FALSE", "unknown"]),
-        ("upper(v) = 'A' OR p = 1", [None, "unknown", "unknown"]),
+        ("coalesce(v, 1) = 2 AND p = 1", ["unknown", "FALSE", "unknown"]),
+        ("coalesce(v, 1) = 2 OR p = 1", [None, "unknown", "unknown"]),
+        ("v % 2 = 1 AND p % 2 = 1", ["(v % 2) = 1", "FALSE", "(v % 2) = 1 AND (p % 2) = 1"]),
     ],
 )
 def test_partitions_answer_their_part_of_the_filter(condition: str, residuals: list[str | None]) -> None:

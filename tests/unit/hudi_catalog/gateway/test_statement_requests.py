@@ -1,11 +1,15 @@
 """Which statements the rewriter gets to see, with which session, and what reaches Trino."""
 
+import dataclasses
 import io
+import json
 import subprocess
 import sys
 import threading
 import time
 from base64 import urlsafe_b64decode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote_plus
 
@@ -14,7 +18,7 @@ import pytest
 
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.query_log import QueryLog
-from tests.support.gateway_hosting import Request, Upper, answer, exchange, gateway, post, recording, result
+from tests.support.gateway_hosting import Request, Upper, answer, exchange, gateway, get, post, recording, result
 from tests.support.waiting import until
 
 OK = answer(result(), "Content-Type: application/json")
@@ -316,3 +320,37 @@ asyncio.run(main())
 def test_a_rewriter_that_hangs_does_not_hold_up_the_end_of_the_process() -> None:
     done = subprocess.run([sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "timeout select 1\n"
+
+
+@dataclass
+class Telling(Upper):
+    """A rewriter that has more to say than a statement."""
+
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def rewrite(self, sql: str, session: Any, **more: Any) -> Any:
+        return dataclasses.replace(super().rewrite(sql, session, **more), **self.more)
+
+
+def test_conditions_not_understood_are_headers_of_the_response() -> None:
+    texts = ("f(x) = 'é%' is not understood", "g(x)\r\nX-Other: y")
+    with recording(OK) as trino, gateway(trino.port, Telling(more={"not_understood": texts})) as hosted:
+        head = exchange(hosted.port, post("select 1")).partition(b"\r\n\r\n")[0].decode().split("\r\n")
+        later = exchange(hosted.port, get("/v1/statement/executing/20261121_000000_00001_aaaaa/y0123456789abcdef/1"))
+    lines = [line.partition(": ")[2] for line in head if line.startswith("X-Hudi-Catalog-Not-Understood")]
+    assert lines == ["f(x) = '%C3%A9%25' is not understood", "g(x)%0D%0AX-Other: y"]
+    assert b"X-Hudi-Catalog" not in later
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_a_refused_statement_is_an_error_of_trinos_protocol(prepared: bool) -> None:
+    rewriter = Telling(more={"refusal": "DROP TABLE t: no"})
+    lines = [f"X-Trino-Prepared-Statement: p={quote_plus('drop table t')}"] if prepared else []
+    sql = "EXECUTE p" if prepared else "drop table t"
+    with recording(OK) as trino, gateway(trino.port, rewriter) as hosted:
+        head, _, body = exchange(hosted.port, post(sql, *lines)).partition(b"\r\n\r\n")
+    assert not trino.requests
+    assert head.startswith(b"HTTP/1.1 200 ")
+    reply = json.loads(body)
+    assert (reply["error"]["message"], reply["error"]["errorName"]) == ("DROP TABLE t: no", "PERMISSION_DENIED")
+    assert "nextUri" not in reply

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from catalog import Table
 from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.hive import planning
-from hudi_catalog.hive.serve import Nonces
+from hudi_catalog.server.admission import Nonces
 from hudi_catalog.server.security import Secret
 from table_format.errors import StorageError
 from tests.support.hive_client import Asking, RefusedError, T, encoded, frame, read, reply, tree

@@ -20,6 +20,7 @@ from hudi_catalog.metastore.metastore import SYMLINK_FORMAT, HiveTable
 from hudi_catalog.metastore.sync_options import SyncOptions
 from hudi_catalog.metastore.trino_sync import sync_to_trino
 from hudi_catalog.metastore.trino_tables import TrinoTables
+from hudi_catalog.server.metrics import Metrics
 from table_format.errors import HudiError, MetastoreError, ServiceError
 from tests.support.local_writes import LocalTable
 from tests.support.waiting import until
@@ -282,3 +283,17 @@ def test_clean_up_runs_beside_queries(tables: TrinoTables, monkeypatch: pytest.M
     synced = tables.find("db", "trips")
     tables.pin(synced, tables.newest(synced))
     assert cleaned.wait(10)
+
+
+def test_metrics_of_tables_that_queries_have_loaded(tables: TrinoTables) -> None:
+    metrics = Metrics()
+    metrics.watch_tables("gateway", tables.held)
+    assert b"table_file_groups{" not in metrics.text()
+    synced = tables.find("db", "trips")
+    assert tables.held() == {}
+    snapshot = tables.newest(synced)
+    [(uri, held)] = tables.held().items()
+    assert uri.endswith("/db/trips")
+    assert held is snapshot
+    groups = f'hudi_catalog_table_file_groups{{service="gateway",table="{uri}"}} {len(snapshot.live_rows)}.0'
+    assert groups in metrics.text().decode()

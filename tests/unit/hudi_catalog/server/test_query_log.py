@@ -19,7 +19,7 @@ from tests.unit.conftest import GoldenTable
 
 @pytest.fixture(scope="module")
 def plan(golden: Callable[[str], GoldenTable]) -> Plan:
-    return golden("v6_0150__bkt_hive").open().scan("part = 'eu' AND l + 1 > 3").plan()
+    return golden("v6_0150__bkt_hive").open().scan("part = 'eu' AND coalesce(l, 1) > 3").plan()
 
 
 def lines(stream: io.StringIO) -> list[dict[str, Any]]:
@@ -49,8 +49,8 @@ def test_a_line_tells_what_was_planned(plan: Plan) -> None:
     assert line["table"] == "shop.orders"
     assert line["instant"] == plan.snapshot.instant
     assert line["received"] == {"part": ["= 'eu'"]}
-    assert line["expression"] == "part = 'eu' AND unknown('l + 1 > 3 is not understood')"
-    assert line["unknown"] == ["l + 1 > 3 is not understood"]
+    assert line["expression"] == "part = 'eu' AND unknown('coalesce(l, 1) > 3 is not understood')"
+    assert line["unknown"] == ["coalesce(l, 1) > 3 is not understood"]
     assert line["ms"] == 12.5
     assert line["query_id"] == "q1"
     assert (line["files_in"], line["files_out"]) == (plan.files_total, len(plan))

@@ -24,7 +24,7 @@ Answer = tuple[int, str]
 
 @pytest.fixture(scope="module")
 def plan(golden: Callable[[str], GoldenTable]) -> Plan:
-    return golden("v6_0150__bkt_hive").open().scan("part = 'eu' AND l + 1 > 3").plan()
+    return golden("v6_0150__bkt_hive").open().scan("part = 'eu' AND coalesce(l, 1) > 3").plan()
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, ...], float]:

@@ -139,8 +139,13 @@ DECIMALS = ["0.07", "-123456.78", None, "0.00", "9999999.99"]
 
 def test_decimals() -> None:
     array: Any = pa.array([None if text is None else D(text) for text in DECIMALS], pa.decimal128(9, 2))
-    assert served(array) == ("varchar", "varcharData", [text and text.encode() for text in DECIMALS])
-    assert served(array, decimal="double") == ("double", "doubleData", [text and float(text) for text in DECIMALS])
+    doubles = ("double", "doubleData", [text and float(text) for text in DECIMALS])
+    texts = ("varchar", "varcharData", [text and text.encode() for text in DECIMALS])
+    assert served(array) == doubles
+    assert served(array, decimal="double") == doubles
+    assert served(array, decimal="varchar") == texts
+    assert served(array.cast(pa.decimal128(15, 2))) == doubles
+    assert served(array.cast(pa.decimal128(16, 2))) == texts
     units = [7, -12345678, None, 0, 999999999]
     assert served(array, decimal="bigint") == ("bigint", "bigintData", units)
     assert served(array.slice(1, 2), decimal="bigint")[2] == units[1:3]

@@ -34,7 +34,7 @@ def test_rows_by_keys(warehouse: Path, name: str) -> None:
     assert service.rows(indexed(service, pairs, ["k", "day"], count=4), ["k", "day"]) == [(3, b"2026-01-01")]
     texts = [block("varchar", ["7", "nothing"])]
     assert service.rows(indexed(service, texts, ["hoodie_record_key"], count=2), ["k"]) == [(7,)]
-    prices = [block("varchar", ["7.25", "7.250", "nothing"])]  # not an index, and right all the same
+    prices = [block("double", [7.25, 7.2500001, -1.0])]  # not an index, and right all the same
     assert service.rows(indexed(service, prices, ["price"], count=3), ["k"]) == [(7,)]
 
 

@@ -6,8 +6,10 @@ import shutil
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from hudi_catalog.trino.types import TypeMapping, columns_of
 from tests.support.trino_calls import T
 from tests.support.trino_client import NAMES, ROWS, FailedError, served
 
@@ -29,7 +31,7 @@ def test_what_there_is(warehouse: Path, name: str) -> None:
         ("k", "bigint", False),
         ("day", "varchar", False),
         ("grou00dfe", "double", False),
-        ("price", "varchar", False),
+        ("price", "double", False),
     ]
     assert metadata.columns[5].comment == "the key"
     assert "Größe" in metadata.columns[7].comment
@@ -82,3 +84,11 @@ def test_indexable_keys_are_told_where_it_is_asked_for(warehouse: Path) -> None:
         if listed:
             sets = [set(one) for one in keys]
             assert sets == [{"k"}, {"k", "day"}, {"hoodie_record_key"}, {"hoodie_record_key", "day"}]
+
+
+def test_a_decimal_that_is_text_says_so_in_its_comment() -> None:
+    price = pa.field("Price €", pa.decimal128(20, 2), metadata={"comment": "net"})
+    (column,) = columns_of(pa.schema([price]), TypeMapping())
+    assert column.trino_type == "varchar"
+    assert column.comment == "Price € in the table: net; decimal(20, 2) as text: cast it to compare or add"
+    assert columns_of(pa.schema([price.with_type(pa.decimal128(15, 2))]), TypeMapping())[0].trino_type == "double"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_catalog.trino.names import column_names
+from hudi_catalog.trino.base.names import column_names
 from hudi_catalog.trino.types import TypeMapping, columns_of
 
 

@@ -14,8 +14,8 @@ from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.security import Secret
 from hudi_catalog.server.tables import WarehouseTables
 from hudi_catalog.trino import batches, planning
+from hudi_catalog.trino.base.names import TableName, TableNames
 from hudi_catalog.trino.batches import OpenScans, SplitBatches
-from hudi_catalog.trino.names import TableName, TableNames
 from hudi_catalog.trino.options import TrinoOptions
 from hudi_catalog.trino.planning import SplitPlanner
 from hudi_catalog.trino.split_id import Purpose, SplitCodec, TrinoSplit

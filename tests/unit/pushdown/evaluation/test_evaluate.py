@@ -311,7 +311,7 @@ def test_texts_of_which_all_are_null_are_believed_where_the_count_is_certain(kin
         ("c", "d", "F", "F"),
         ("c", None, "F", "F"),
         (None, "a", "F", "F"),
-        ("b", "b", "T", "TF"),
+        ("b", "b", "T", "F"),
         ("b", "bz", "T", "TF"),
         ("ba", "b\U0010ffff", "T", "TF"),
         ("a", "b", "TF", "TF"),

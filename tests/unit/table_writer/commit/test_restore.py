@@ -1,6 +1,7 @@
 """Savepoints, restores and rollbacks of completed writes: what goes, what is refused, and what runs beside them."""
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,7 +21,9 @@ from table_writer.commit.rollback import rollback_failed_writes
 from table_writer.services.clean import clean
 from table_writer.services.savepoint import create_savepoint, delete_savepoint, list_savepoints
 from table_writer.timeline.instants import instant_path, request
+from tests.property.profile import STRIDE
 from tests.support import toy_table
+from tests.support.faults import FaultyStorage, dying
 from tests.support.toy_table import SCHEMA_JSON, assert_tidy, begin, rows_of, upsert, write_files
 
 KEEP = {"hoodie.clean.automatic": "false"}
@@ -279,6 +282,97 @@ def test_another_tools_interrupted_restore_is_left_to_it(client: TableClient) ->
     for act in (lambda: upsert(client, CHANGES[0]), lambda: rollback_failed_writes(client)):
         with pytest.raises(TransactionError, match="by another tool; finish it with the tool that began it"):
             act()
+
+
+EAGER = {**KEEP, "hoodie.clean.failed.writes.policy": "EAGER"}
+
+
+def begin_as_apache(client: TableClient, target: str, times: list[str], done: int) -> Instant:
+    """A restore that dies in the rollback after so many whole ones, as Apache's jobs leave it."""
+    plan = RestorePlan(target, [(time, "commit") for time in reversed(times)])
+    restore = request(client, Action.RESTORE, plan.to_avro())
+    client.storage.create(instant_path(restore.at(State.INFLIGHT)), b"")
+    for number, time in enumerate(reversed(times)):
+        if number > done:
+            break
+        rollback = request(client, Action.ROLLBACK, RollbackPlan(time, "commit", []).to_avro())
+        client.storage.create(instant_path(rollback.at(State.INFLIGHT)), b"")
+        write = Instant(time, "commit", State.COMPLETED)
+        client.storage.delete(instant_path(write))
+        [*_, last] = files = [path for path in client.storage.list(recursive=True) if f"_{time}.parquet" in path.name]
+        for file in files if number < done else [last]:
+            client.storage.delete(file.path)
+        for state in (State.INFLIGHT, State.REQUESTED) if number < done else ():
+            client.storage.delete(instant_path(write.at(state)))
+    return restore
+
+
+@pytest.mark.parametrize("done", [0, 1])
+def test_another_tools_dead_restore_is_finished(client: TableClient, done: int) -> None:
+    instants, states = write_all(client)
+    restore = begin_as_apache(client, instants[1], instants[2:], done)
+    listed = client.reload().metadata_partitions
+    # readers see the writes that are left, whole; no wait
+    assert rows_of(client.storage.uri) == states[2 - done]
+    with pytest.raises(TransactionError, match=r"policy=EAGER now"):
+        upsert(client, CHANGES[3])
+    upsert(client, CHANGES[3], EAGER)
+    assert rows_of(client.storage.uri) == states[1] | {("p=a", "k4"): 4, ("p=c", "k5"): 5}
+    timeline = client.timeline()
+    assert not timeline.pending
+    assert [one.time for one in timeline.completed if one.action == Action.RESTORE] == [restore.time]
+    assert not any(one.action == Action.ROLLBACK for one in timeline.instants)
+    assert client.reload().metadata_partitions == listed
+    assert_tidy(client.storage.uri)
+
+
+def test_finishing_another_tools_restore_can_be_killed(client: TableClient, tmp_path: Path) -> None:
+    instants, states = write_all(client)
+    begin_as_apache(client, instants[1], instants[2:], 0)
+    for at in range(1, 1000, STRIDE):
+        path = tmp_path / "killed"
+        shutil.copytree(tmp_path / "table", path)
+        ended = False
+        with dying(at, ("before", "after")[at % 2]):
+            rollback_failed_writes(TableClient.open(FaultyStorage(str(path))), EAGER)
+            ended = True
+        assert rows_of(str(path)) in (states[1], states[2]), at
+        again = TableClient.open(str(path))
+        rollback_failed_writes(again, EAGER)
+        assert rows_of(str(path)) == states[1], at
+        upsert(again, CHANGES[3], EAGER)
+        assert rows_of(str(path)) == states[1] | {("p=a", "k4"): 4, ("p=c", "k5"): 5}
+        shutil.rmtree(path)
+        if ended:
+            break
+    assert at > 10
+
+
+def test_another_tools_restore_that_never_began_is_cancelled(client: TableClient) -> None:
+    instants, states = write_all(client)
+    request(client, Action.RESTORE, RestorePlan(instants[1], [(instants[3], "commit")]).to_avro())
+    assert rows_of(client.storage.uri) == states[3]
+    upsert(client, CHANGES[2])
+    assert rows_of(client.storage.uri) == states[3]
+    assert_tidy(client.storage.uri)
+
+
+def test_a_dead_restore_that_somebody_wrote_beside_is_refused(client: TableClient) -> None:
+    instants, _ = write_all(client)
+    restore = begin_as_apache(client, instants[1], instants[2:3], 0)
+    content = client.storage.read(instant_path(Instant(instants[0], "commit", State.COMPLETED)))
+    later = Instant(str(int(restore.time) + 5), "commit", State.COMPLETED)
+    client.storage.create(instant_path(later), content)
+    with pytest.raises(TransactionError, match=f"{later.time}.*came beside it"):
+        upsert(client, CHANGES[0], EAGER)
+
+
+def test_a_dead_restore_whose_plan_is_damaged_is_refused(client: TableClient) -> None:
+    instants, _ = write_all(client)
+    restore = begin_as_apache(client, instants[1], instants[2:], 0)
+    client.storage.overwrite(instant_path(restore), b"Obj")
+    with pytest.raises(TransactionError, match=r"restore.requested"):
+        upsert(client, CHANGES[0], EAGER)
 
 
 def test_another_tools_interrupted_rollback_of_a_completed_write_is_left_to_it(client: TableClient) -> None:

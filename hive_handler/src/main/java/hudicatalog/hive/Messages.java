@@ -1,5 +1,7 @@
 package hudicatalog.hive;
 
+import hudicatalog.wire.Credential;
+import hudicatalog.wire.RefusedException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -22,6 +24,8 @@ import org.apache.thrift.transport.TMemoryInputTransport;
 
 /** The messages of hudi_hive.thrift in Thrift's binary protocol, by hand: there are two calls and five structs. */
 final class Messages {
+  /** What the shared secret is used for: the contract and its version. */
+  static final String PURPOSE = "hive 2";
   static final String PIN = "pin";
   static final String SPLITS = "splits";
 
@@ -43,17 +47,6 @@ final class Messages {
     List<Split> splits;
     Long filesTotal;
     Long filesKept;
-  }
-
-  /** The service's own reason not to answer. */
-  static final class RefusedException extends Exception {
-    private static final long serialVersionUID = 1L;
-    final boolean retryable;
-
-    RefusedException(String message, boolean retryable) {
-      super(message);
-      this.retryable = retryable;
-    }
   }
 
   /** The struct of a request, as it stands in a call and as it is signed. */

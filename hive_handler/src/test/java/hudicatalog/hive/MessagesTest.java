@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import hudicatalog.wire.Credential;
+import hudicatalog.wire.RefusedException;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -69,7 +71,7 @@ class MessagesTest {
       }
       try {
         assertTrue(Messages.readSplits(changed).splits.size() <= whole.length);
-      } catch (TException | Messages.RefusedException e) {
+      } catch (TException | RefusedException e) {
         // Either is an answer.
       }
     }
@@ -108,7 +110,7 @@ class MessagesTest {
     byte[] secret = "0123456789abcdef".getBytes("UTF-8");
     byte[] nonce = hex("000102030405060708090a0b0c0d0e0f");
     byte[] request = Messages.encoded(request());
-    Credential credential = Credential.of(secret, 1700000000000L, nonce, "splits", request);
+    Credential credential = Credential.of(secret, Messages.PURPOSE, 1700000000000L, nonce, "splits", request);
     // Computed by Python's hmac from the words of the contract, over what thriftpy2 wrote.
     assertArrayEquals(hex("f97f678dcda04dacdef25930e68026ab4f973bcfffdd68038ce507239b6ce169"), credential.signature);
     // The call has the very bytes that were signed.
@@ -143,13 +145,13 @@ class MessagesTest {
     }
     for (ScanRequest one : requests) {
       for (String method : new String[] {Messages.PIN, Messages.SPLITS}) {
-        signatures.add(Arrays.toString(Credential.of(secret, 1, nonce, method, Messages.encoded(one)).signature));
+        signatures.add(Arrays.toString(Credential.of(secret, Messages.PURPOSE, 1, nonce, method, Messages.encoded(one)).signature));
       }
     }
     assertEquals(2 * requests.size(), signatures.size());
     byte[] same = Messages.encoded(request());
-    Credential once = Credential.now(secret, Messages.PIN, same);
-    Credential again = Credential.now(secret, Messages.PIN, same);
+    Credential once = Credential.now(secret, Messages.PURPOSE, Messages.PIN, same);
+    Credential again = Credential.now(secret, Messages.PURPOSE, Messages.PIN, same);
     assertEquals(16, once.nonce.length);
     assertFalse(Arrays.equals(once.nonce, again.nonce));
     assertFalse(Arrays.equals(once.signature, again.signature));

@@ -1,4 +1,4 @@
-package hudicatalog.hive;
+package hudicatalog.wire;
 
 import java.io.EOFException;
 import java.io.IOException;
@@ -15,7 +15,7 @@ import javax.net.ssl.SSLParameters;
 import javax.net.ssl.SSLSocket;
 
 /** One request and its reply, each after four bytes with its length, as Thrift's framed transport has them. */
-final class Connection {
+public final class Connection {
   /** About a million splits. */
   private static final int MOST_BYTES = 256 << 20;
   private static final int PART = 1 << 16;
@@ -29,7 +29,7 @@ final class Connection {
    * @param tls null for a connection that is not encrypted
    * @param timeoutMillis for the whole exchange, even if the service sends a byte now and then
    */
-  static byte[] ask(String host, int port, SSLContext tls, long timeoutMillis, byte[] request) throws IOException {
+  public static byte[] ask(String host, int port, SSLContext tls, long timeoutMillis, byte[] request) throws IOException {
     long end = System.nanoTime() + timeoutMillis * 1_000_000;
     try (Socket plain = new Socket()) {
       InetSocketAddress address = new InetSocketAddress(host, port);

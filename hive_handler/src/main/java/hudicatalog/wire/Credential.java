@@ -1,4 +1,4 @@
-package hudicatalog.hive;
+package hudicatalog.wire;
 
 import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;
@@ -10,20 +10,18 @@ import java.security.GeneralSecurityException;
 import java.security.SecureRandom;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
-import org.apache.hadoop.conf.Configuration;
 
-/** Proof that this Hive knows the secret that the service asks for; hudi_hive.thrift says what is signed. */
-final class Credential {
+/** Proof that an engine knows the secret that the service asks for; hudi_hive.thrift says what is signed. */
+public final class Credential {
   private static final String ENVIRONMENT = "HUDI_CATALOG_SECRET";
   private static final String ALGORITHM = "HmacSHA256";
-  private static final String PURPOSE = "hive 2";
   private static final int LEAST = 16;
   private static final int NONCE = 16;
   private static final SecureRandom RANDOM = new SecureRandom();
 
-  final long time;
-  final byte[] nonce;
-  final byte[] signature;
+  public final long time;
+  public final byte[] nonce;
+  public final byte[] signature;
 
   private Credential(long time, byte[] nonce, byte[] signature) {
     this.time = time;
@@ -32,13 +30,14 @@ final class Credential {
   }
 
   /**
-   * The secret of this Hive: the text of a file, or of the environment; null if there is none.
+   * The secret of this engine: the text of a file, or of the environment; null if there is none.
    *
+   * @param setting that names the file
+   * @param path of the file; empty for none
    * @throws IOException when the file cannot be read, or the secret is too short
    */
-  static byte[] secret(Configuration hive) throws IOException {
-    String path = hive.getTrimmed(Settings.SECRET_FILE, "");
-    String text = path.isEmpty() ? System.getenv(ENVIRONMENT) : readText(Settings.SECRET_FILE, path);
+  public static byte[] secret(String setting, String path) throws IOException {
+    String text = path.isEmpty() ? System.getenv(ENVIRONMENT) : readText(setting, path);
     if (text == null) {
       return null;
     }
@@ -60,14 +59,20 @@ final class Credential {
   }
 
   /** Sign one call of this moment; a call that is made again is signed again. */
-  static Credential now(byte[] secret, String method, byte[] request) throws IOException {
+  public static Credential now(byte[] secret, String purpose, String method, byte[] request) throws IOException {
     byte[] nonce = new byte[NONCE];
     RANDOM.nextBytes(nonce);
-    return of(secret, System.currentTimeMillis(), nonce, method, request);
+    return of(secret, purpose, System.currentTimeMillis(), nonce, method, request);
   }
 
-  /** Sign a call whose request is encoded by {@link Messages#encoded}. */
-  static Credential of(byte[] secret, long time, byte[] nonce, String method, byte[] request) throws IOException {
+  /**
+   * Sign a call.
+   *
+   * @param purpose of the contract: its name and version
+   * @param request the struct as it stands in the call
+   */
+  public static Credential of(byte[] secret, String purpose, long time, byte[] nonce, String method, byte[] request)
+      throws IOException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     DataOutputStream out = new DataOutputStream(bytes);
     out.writeLong(time);
@@ -76,7 +81,7 @@ final class Credential {
     out.writeInt(name.length);
     out.write(name);
     out.write(request);
-    byte[] key = hmac(secret, PURPOSE.getBytes(StandardCharsets.UTF_8));
+    byte[] key = hmac(secret, purpose.getBytes(StandardCharsets.UTF_8));
     return new Credential(time, nonce, hmac(key, bytes.toByteArray()));
   }
 

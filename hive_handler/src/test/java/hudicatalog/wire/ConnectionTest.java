@@ -1,4 +1,4 @@
-package hudicatalog.hive;
+package hudicatalog.wire;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;

@@ -1,0 +1,56 @@
+package hudicatalog.wire;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+
+/** Where a service listens. */
+public final class Address {
+  public final String host;
+  public final int port;
+
+  private Address(String host, int port) {
+    this.host = host;
+    this.port = port;
+  }
+
+  /**
+   * The addresses of a setting, `host:port` with commas between.
+   *
+   * @param setting its key
+   * @param text null for none
+   * @param hint what to set it to
+   * @throws IOException when there is none, or one is wrong
+   */
+  public static List<Address> all(String setting, String text, String hint) throws IOException {
+    List<Address> found = new ArrayList<>();
+    for (String one : text == null ? new String[0] : text.split(",")) {
+      if (!one.trim().isEmpty()) {
+        found.add(of(setting, one.trim()));
+      }
+    }
+    if (found.isEmpty()) {
+      throw new IOException(setting + " is not set: " + hint);
+    }
+    return found;
+  }
+
+  private static Address of(String setting, String text) throws IOException {
+    int colon = text.lastIndexOf(':');
+    String host = colon < 0 ? "" : text.substring(0, colon).replaceAll("^\\[(.*)]$", "$1");
+    try {
+      int port = Integer.parseInt(text.substring(colon + 1));
+      if (!host.isEmpty() && port > 0 && port < 65536) {
+        return new Address(host, port);
+      }
+    } catch (NumberFormatException e) {
+      // Reported below.
+    }
+    throw new IOException(setting + "=" + text + ": it is host:port");
+  }
+
+  @Override
+  public String toString() {
+    return (host.indexOf(':') < 0 ? host : "[" + host + "]") + ":" + port;
+  }
+}

@@ -1,0 +1,1 @@
+"""What both of Trino's ways to the service, our connector and the Thrift connectors, have in common."""

@@ -1,0 +1,212 @@
+"""The folder of Trino's plugin `hudi_catalog`: our jar, and the libraries that Trino's class loader keeps from plugins.
+
+Trino gives plugins few of its own libraries, so that each brings those that it needs. Those of this one are part of
+Trino's own distribution, and on Maven Central; `plugin-476.txt` has their checksums.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from hudi_catalog.server.endpoints import address_for_clients
+from table_format.errors import ServiceError
+
+TRINO: Final = "476"
+"""Version of Trino that the connector is built for and tested with."""
+JAR: Final = "hudi-trino-connector.jar"
+_POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>hudicatalog</groupId><artifactId>plugin-libraries</artifactId><version>1</version>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</project>
+"""
+_DEPENDENCY = (
+    "    <dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
+    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"
+)
+
+
+@dataclass(frozen=True)
+class Library:
+    """A jar that lies beside ours.
+
+    Attributes:
+        group: Maven's.
+        name: its artifact.
+        version: of it.
+        sha256: checksum in hexadecimal.
+    """
+
+    group: str
+    name: str
+    version: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        """Name of the file in a Maven repository, and in the plugin's folder."""
+        return f"{self.name}-{self.version}.jar"
+
+    def is_at(self, path: Path) -> bool:
+        """Whether a file is this jar, byte for byte."""
+        return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == self.sha256
+
+
+@functools.cache
+def libraries() -> tuple[Library, ...]:
+    """The jars that lie beside ours."""
+    lines = (Path(__file__).parent / f"plugin-{TRINO}.txt").read_text(encoding="utf-8").splitlines()
+    rows = (line.split() for line in lines if not line.startswith("#"))
+    parts = ((*coordinates.split(":"), sha256) for coordinates, sha256 in rows)
+    return tuple(Library(group, name, version, sha256) for group, name, version, sha256 in parts)
+
+
+def connector_jar(folder: Path | None = None) -> Path:
+    """Our jar.
+
+    Args:
+        folder: to look in; this package's if None.
+
+    Raises:
+        ServiceError: it has not been built.
+    """
+    path = (folder or Path(__file__).parent).absolute() / JAR
+    if not path.is_file():
+        raise ServiceError(
+            f"{path} is missing: in a checkout run `make trino-jar`, which needs Maven and a JDK of version 24 or "
+            "later; else install a wheel of hudi-catalog, which has it"
+        )
+    return path
+
+
+def lay_out(target: Path, trino: Path | None = None) -> int:
+    """Make the plugin's folder.
+
+    Args:
+        target: the folder; one that an earlier call made is replaced.
+        trino: folder of an installation of Trino whose jars are taken; None to take them from Maven's local repository,
+            and to have Maven fetch those that are not there.
+
+    Returns:
+        Bytes in the folder.
+
+    Raises:
+        ServiceError: the target holds other files; our jar is not built; or a library is missing or another than that
+            the connector was tested with.
+    """
+    jar = connector_jar()
+    if target.exists() and not (target.is_dir() and ((target / JAR).exists() or not any(target.iterdir()))):
+        raise ServiceError(f"{target} is there already, and no folder of this plugin: name another folder, or empty it")
+    sources = _of_maven() if trino is None else _of_installation(trino)
+    partial = target.with_name(f"{target.name}.part")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    for source, name in (*sources, (jar, JAR)):
+        shutil.copyfile(source, partial / name)
+    shutil.rmtree(target, ignore_errors=True)
+    partial.rename(target)
+    return sum(file.stat().st_size for file in target.iterdir())
+
+
+def _of_installation(home: Path) -> list[tuple[Path, str]]:
+    """Jars of a Trino server, whose plugins have them under names such as `io.trino_trino-parquet-476.jar`."""
+    plugins = home / "plugin"
+    if not plugins.is_dir():
+        raise ServiceError(f"{home} is no installation of Trino: it has no folder plugin")
+    found = []
+    for library in libraries():
+        path = next((path for path in sorted(plugins.glob(f"*/*{library.file_name}")) if library.is_at(path)), None)
+        if path is None:
+            others = sorted({path.name for path in plugins.glob("*/*trino-parquet-*.jar")})
+            has = f" (it has {', '.join(others)})" if others else ""
+            raise ServiceError(
+                f"{home} is another Trino than {TRINO}, for which the connector is built{has}, or lacks the plugin "
+                f"hive: there is no {library.file_name} of the expected checksum"
+            )
+        found.append((path, library.file_name))
+    return found
+
+
+def _of_maven() -> list[tuple[Path, str]]:
+    repository = Path(os.environ.get("MAVEN_REPO_LOCAL") or Path.home() / ".m2/repository")
+    missing = [library for library in libraries() if not library.is_at(_in_repository(repository, library))]
+    if missing:
+        _fetch(missing, repository)
+    return [(_in_repository(repository, library), library.file_name) for library in libraries()]
+
+
+def _in_repository(repository: Path, library: Library) -> Path:
+    return repository.joinpath(*library.group.split("."), library.name, library.version, library.file_name)
+
+
+def _fetch(missing: Sequence[Library], repository: Path) -> None:
+    """Have Maven fetch jars, so that its mirrors and proxies hold."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise ServiceError(
+            f"{missing[0].file_name} and {len(missing) - 1} other libraries of Trino are needed: name an installation "
+            f"of Trino {TRINO} by --trino, or install Maven (mvn), which fetches them"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        dependencies = "\n".join(
+            _DEPENDENCY.format(group=one.group, name=one.name, version=one.version) for one in missing
+        )
+        pom = Path(folder) / "pom.xml"
+        pom.write_text(_POM.format(dependencies=dependencies), encoding="utf-8")
+        command = [maven, "-q", "-B", f"-Dmaven.repo.local={repository}", "-f", str(pom), "dependency:resolve"]
+        done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # noqa: S603  # Maven, as it is found
+    if done.returncode:
+        raise ServiceError(f"Maven could not fetch the libraries of the plugin: {done.stdout.strip()[-1000:]}")
+    for library in missing:
+        if not library.is_at(_in_repository(repository, library)):
+            raise ServiceError(f"{library.file_name}: Maven's file is another than the one that was tested")
+
+
+def catalog_lines(host: str, port: int, *, tls: bool = False, secret: bool = False) -> list[str]:
+    """A catalog file of Trino for the connector.
+
+    Args:
+        host: address of the service; a wildcard address is replaced by this machine's name.
+        port: of the service.
+        tls: whether connections are encrypted.
+        secret: whether callers need the shared secret.
+    """
+    lines = ["connector.name=hudi_catalog", f"hudi-catalog.service={address_for_clients(host, port)}"]
+    if tls:
+        lines += ["hudi-catalog.tls=true", "# if Java does not trust the authority: hudi-catalog.tls.ca=file in PEM"]
+    if secret:
+        lines.append(
+            "# hudi-catalog.secret-file=file with the secret; else the environment's HUDI_CATALOG_SECRET counts"
+        )
+    return lines
+
+
+def trino_plugin(
+    *,
+    to: Annotated[Path, typer.Option("--to", help="Folder to make, such as /usr/lib/trino/plugin/hudi_catalog.")],
+    trino: Annotated[
+        Path | None,
+        typer.Option("--trino", help=f"Installation of Trino {TRINO} whose libraries are taken, instead of Maven's."),
+    ] = None,
+) -> None:
+    """Make the folder of Trino's plugin, whose connector hudi_catalog asks `hudi-catalog serve trino`."""
+    size = lay_out(to, trino)
+    sys.stdout.write(
+        f"{to}: {len(libraries()) + 1} jars, {size / 1e6:.1f} MB, for Trino {TRINO}\n"
+        f"Put it on every node as a folder of Trino's plugin.dir, and restart Trino.\n"
+    )

@@ -1,0 +1,1 @@
+"""Changes in place: updates by a condition, and merges of DataFrames into a table, computed by Spark."""

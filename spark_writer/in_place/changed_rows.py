@@ -1,0 +1,314 @@
+"""The rows of a change in place, computed by Spark: the table's rows that it may concern, joined with the source.
+
+Also those of an SQL insert, whose values are taken into the table's columns by the same rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property, reduce
+from typing import Any, Final
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import AtomicType, DataType, NullType
+
+from catalog.table import Table
+from pushdown.builder import col
+from pushdown.expression import HudiExpression, all_of
+from spark_writer.frame_rows import FrameRows
+from spark_writer.read.dataframe import scan_frame
+from spark_writer.read.generations import converted, is_converted
+from spark_writer.spark_types import arrow_schema
+from table_format.errors import RecordError, SchemaError, did_you_mean
+from table_format.meta_columns import IS_DELETED, META_COLUMNS
+from table_format.storage import Storage
+from table_writer.in_place.change import Change
+from table_writer.in_place.clauses import CLAUSE, OLD, PRESENT, join_type
+from table_writer.in_place.computed import moved_record, repeated_record
+from table_writer.in_place.expressions import SOURCE, TARGET
+from table_writer.in_place.matching import MOST_VALUES, comparable_columns, filter_of_source
+
+#: The place among parameters of a join's condition that is a Column.
+ON: Final = "on"
+_UNHELD: Final = "hudi-catalog: "
+_VALUE: Final = "_hudi_catalog_value_"
+_PLACE: Final = _VALUE + "{}"
+
+
+class ChangedFrame(FrameRows, AbstractContextManager["ChangedFrame"]):
+    """The rows of a change to upsert, of the table as it is when they are asked for first; kept until the context ends.
+
+    Args:
+        session: Spark's.
+        change: its source is a DataFrame, its texts are Spark's SQL; its parameters and conditions may be Columns.
+    """
+
+    is_computed = True
+
+    def __init__(self, session: SparkSession, change: Change) -> None:
+        super().__init__(self._rows)
+        self._session = session
+        self._change = change
+        self._held: list[DataFrame] = []
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns that are written."""
+        written = self._change.written
+        return written if self._change.is_upsert else written.append(pa.field(IS_DELETED, pa.bool_()))
+
+    def reads_table(self, storage: Storage, name: str) -> bool:  # noqa: ARG002 - they always do
+        """They come from the table that is written."""
+        return True
+
+    def __exit__(self, *_: object) -> None:
+        for frame in self._held:
+            frame.unpersist()
+        self._held.clear()
+
+    def _rows(self) -> DataFrame:
+        change = self._change
+        source = None if change.source is None else self._hold(change.source)
+        if change.is_upsert and source is not None:
+            rows = source.select(*(_name(name) for name in self.schema.names))
+            _check(change, rows.withColumn(CLAUSE, F.lit(-1)))
+            return rows
+        rows = self._hold(_changed(change, self._target(source), source))
+        with values_held():
+            self.new_keys = _check(change, rows)
+        return rows.select(*(_name(name) for name in self.schema.names))
+
+    def _hold(self, frame: DataFrame) -> DataFrame:
+        """Keep rows that are used several times, unless their owner keeps them."""
+        level = frame.storageLevel
+        if not level.useMemory and not level.useDisk:
+            self._held.append(frame.persist())
+        return frame
+
+    def _target(self, source: DataFrame | None) -> DataFrame:
+        """Rows of the table that the change may concern; those of files that may hold such rows."""
+        change = self._change
+        scan = Table(change.client).scan()
+        if source is None:
+            return scan_frame(self._session, scan, change.filter)
+        return scan_frame(self._session, scan, files=None if change.reads_all else _filter_of(change, source))
+
+
+def _filter_of(change: Change, source: DataFrame) -> HudiExpression | None:
+    """A condition that rows of the table fulfil which match some row of the source."""
+    if change.condition is None:
+        return None
+    schema = arrow_schema(source.schema)
+    pairs = list(comparable_columns(change.condition, change.schema, schema))
+    if not pairs:
+        return None
+    keys = source.select(*dict.fromkeys(name for _, name in pairs))
+    few = keys.limit(MOST_VALUES + 1).collect()
+    if len(few) <= MOST_VALUES:
+        rows = pa.Table.from_pylist([row.asDict() for row in few], pa.schema([schema.field(n) for n in keys.columns]))
+        return filter_of_source(change.condition, change.schema, rows)
+    bounds: Any = keys.agg(*(one(_name(name)) for _, name in pairs for one in (F.min, F.max))).collect()[0]
+    return all_of(
+        *(
+            col(name).is_null() & col(name).is_not_null()  # nothing equals null
+            if bounds[2 * place] is None
+            else col(name).between(bounds[2 * place], bounds[2 * place + 1])
+            for place, (name, _) in enumerate(pairs)
+        )
+    )
+
+
+def _changed(change: Change, target: DataFrame, source: DataFrame | None) -> DataFrame:
+    """The rows that a clause concerns: their new values, the clause's number, and key and partition as they were."""
+    rows = target.alias(TARGET)
+    if source is not None:
+        on = change.expressions.parameters.get(ON) if ON in change.expressions.parameters else F.expr(change.on or "")
+        marked = source.withColumn(PRESENT, F.expr("TRUE")).alias(SOURCE)
+        rows = rows.join(marked, on, join_type(change.clauses).lower())
+    rows = rows.withColumn(CLAUSE, _clause(change)).where(F.col(CLAUSE).isNotNull())
+    kinds = {field.name: field.dataType for field in from_arrow_schema(change.written).fields}
+    values = {
+        (number, name): F.when(F.col(CLAUSE) == number, _value(change, number, name, target.columns))
+        for name in kinds
+        for number in range(len(change.clauses))
+    }
+    named = {place: f"{_VALUE}{number}" for number, place in enumerate(values)}
+    old = [_of(change, TARGET, name).alias(OLD + name) for name in change.identity]
+    staged = rows.select(CLAUSE, *old, *(value.alias(named[place]) for place, value in values.items()))
+    given = {field.name: field.dataType for field in staged.schema.fields}
+
+    def column(name: str) -> Column:
+        parts = [named[number, name] for number in range(len(change.clauses))]
+        return F.coalesce(*(held(part, given[part], kinds[name], name) for part in parts)).alias(name)
+
+    deleting = [number for number, clause in enumerate(change.clauses) if clause.values is None]
+    gone = F.col(CLAUSE).isin(deleting) if deleting else F.expr("FALSE")
+    return staged.select(CLAUSE, *(OLD + name for name in change.identity), *map(column, kinds), gone.alias(IS_DELETED))
+
+
+def _clause(change: Change) -> Column:
+    """The number of the first clause that a row fulfils; null for none."""
+    result: Any = F
+    for number, clause in enumerate(change.clauses):
+        tests = [] if change.source is None else [F.expr(clause.kind.test)]
+        tests += [] if clause.condition is None else [_expression(change, clause.condition)]
+        result = result.when(reduce(lambda one, other: one & other, tests, F.expr("TRUE")), number)
+    column: Column = result
+    return column
+
+
+def _value(change: Change, number: int, name: str, columns: Sequence[str]) -> Column:
+    """The value of a column in rows of a clause."""
+    clause = change.clauses[number]
+    values = clause.values
+    if values is not None and name in values:
+        return _expression(change, values[name])
+    is_left = not clause.inserts and name in columns and (values is not None or name in change.identity)
+    return _of(change, TARGET, name) if is_left else F.lit(None)
+
+
+def _expression(change: Change, text: str) -> Column:
+    """A text, or the Column or value whose place it is."""
+    if not text.startswith("$"):
+        return F.expr(text)
+    value = change.expressions.parameters[text[1:]]
+    return value if isinstance(value, Column) else F.lit(value)
+
+
+def _of(change: Change, side: str, name: str) -> Column:
+    return F.expr(change.expressions.named(side, name))
+
+
+def held(name: str, given: DataType, wanted: DataType, column: str) -> Column:
+    """A value in its column's type; a row whose value the type does not hold is an error, as nulls are not written."""
+    if given.simpleString() == wanted.simpleString():
+        return _name(name)
+    if isinstance(wanted, AtomicType) and isinstance(given, (AtomicType, NullType)):
+        kind = wanted.simpleString()
+        reason = f"{_UNHELD}column {column} is {kind}, which does not hold the value ".replace("'", "")
+        return F.expr(
+            f"CASE WHEN {name} IS NOT NULL AND try_cast({name} AS {kind}) IS NULL THEN raise_error(concat('{reason}', "
+            f"CAST({name} AS STRING))) ELSE try_cast({name} AS {kind}) END"
+        )
+    if isinstance(given, NullType):
+        return _name(name).cast(wanted)
+    if not is_converted(given, wanted):
+        raise SchemaError(f"column {column!r} is {wanted.simpleString()}, and its new value is {given.simpleString()}")
+    return converted(_name(name), given, wanted)
+
+
+def _check(change: Change, rows: DataFrame) -> int:
+    """Refuse several rows for a record, and records that would move. Returns the number of inserted rows."""
+    moves = [_moved(change, name) for name in change.identity if OLD + name in rows.columns]
+    moved = F.coalesce(*moves) if moves else F.lit(None)
+    inserted = F.col(CLAUSE).isin(change.inserting) if change.inserting else F.expr("FALSE")
+    records = rows.groupBy(*map(_name, change.identity)).agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.sum(inserted.cast("bigint")).alias("inserted"),
+        F.first(moved, ignorenulls=True).alias("moved"),
+    )
+    repeated = F.col("rows") > 1
+    facts: Any = records.agg(
+        F.sum("inserted"),
+        F.count(F.when(repeated, 1)),
+        F.first(F.when(repeated, F.struct(*map(_name, change.identity))), ignorenulls=True),
+        F.first("moved", ignorenulls=True),
+    ).collect()[0]
+    if facts[3] is not None:
+        raise moved_record(*facts[3])
+    if change.source is not None and facts[1]:
+        raise repeated_record(facts[1], facts[2].asDict())
+    return int(facts[0] or 0)
+
+
+def _moved(change: Change, name: str) -> Column:
+    """Name, old and new value of a column that an update would change; null for none."""
+    changes = F.col(CLAUSE).isin(change.updating) & ~_name(name).eqNullSafe(_name(OLD + name))
+    return F.when(
+        changes, F.struct(F.lit(name), _name(OLD + name).cast("string"), _name(name).cast("string").alias("new"))
+    )
+
+
+def _name(name: str) -> Column:
+    """A column by its bare name, which may have dots."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+@contextmanager
+def values_held() -> Iterator[None]:
+    """Raise what `held` refused while Spark computed rows as an error of ours."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        _, marker, reason = str(error).partition(_UNHELD)
+        if not marker:
+            raise
+        raise RecordError(reason.splitlines()[0].removesuffix("'")) from None
+
+
+def inserted_rows(
+    rows: DataFrame,
+    schema: pa.Schema,
+    columns: Sequence[str] | None,
+    partition: Mapping[str, str],
+    *,
+    by_name: bool = False,
+) -> DataFrame:
+    """The rows with the table's columns, in its types; columns without values are null.
+
+    Columns of the rows that have the names of Hudi's meta columns are left out, so that the rows of another table can
+    be inserted. A value that its column's type does not hold is an error when the rows are computed, inside
+    `values_held`.
+
+    Args:
+        rows: of a query.
+        schema: the table's columns.
+        columns: those of the table that the rows' columns are, in this order; None for all of them.
+        partition: texts of constants, by column; the rows lack these columns.
+        by_name: the rows' columns are those of the same names, and others of the table may be missing.
+
+    Raises:
+        SchemaError: an unknown column, or another number of columns.
+        AnalysisException: Spark refuses a constant.
+    """
+    places = [place for place, name in enumerate(rows.columns) if name not in META_COLUMNS]
+    constants = {_table_column(schema, name): text for name, text in partition.items()}
+    if by_name:
+        wanted = [_table_column(schema, rows.columns[place]) for place in places]
+    else:
+        wanted = [_table_column(schema, name) for name in columns or schema.names]
+        wanted = [name for name in wanted if columns is not None or name not in constants]
+    repeated = [name for place, name in enumerate(wanted) if name in wanted[:place] or name in constants]
+    if repeated:
+        raise SchemaError(f"column {repeated[0]!r} is given twice")
+    if len(wanted) != len(places):
+        raise SchemaError(f"the rows have {len(places)} columns, and {len(wanted)} are written: {', '.join(wanted)}")
+    plain = rows.toDF(*(_PLACE.format(place) for place in range(len(rows.columns))))
+    for number, text in enumerate(constants.values(), len(rows.columns)):
+        plain = plain.withColumn(_PLACE.format(number), F.expr(text))
+    values = dict(zip(wanted, places, strict=True))
+    values |= {name: number for number, name in enumerate(constants, len(rows.columns))}
+    kinds = {field.name: field.dataType for field in from_arrow_schema(schema).fields}
+    given = [field.dataType for field in plain.schema.fields]
+    return plain.select(
+        *(
+            held(_PLACE.format(values[name]), given[values[name]], kind, name).alias(name)
+            if name in values
+            else F.lit(None).cast(kind).alias(name)
+            for name, kind in kinds.items()
+        )
+    )
+
+
+def _table_column(schema: pa.Schema, name: str) -> str:
+    alike = [name] if name in schema.names else [one for one in schema.names if one.casefold() == name.casefold()]
+    if len(alike) != 1:
+        hint = did_you_mean(name, schema.names)
+        raise SchemaError(f"the table has no column {name!r}{hint}; columns are {schema.names}")
+    return alike[0]

@@ -1,0 +1,231 @@
+"""The query that computes the rows of a change in place, and its run by DuckDB in this process."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog.table import Table
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk
+from table_format.errors import RecordError, require
+from table_format.meta_columns import IS_DELETED
+from table_format.schema.evolution import conform
+from table_writer.execution.local import LocalExecutor
+from table_writer.execution.sources import ComputedRows
+from table_writer.in_place.change import Change
+from table_writer.in_place.clauses import CLAUSE, OLD, PRESENT, Clause, join_type
+from table_writer.in_place.expressions import SOURCE, TARGET, named, quoted
+from table_writer.in_place.matching import filter_of_source, most_selective, rows_to_join
+from table_writer.plan.options import WriteOptions
+
+_SHARE = 4
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query over the rows of the table, and those of a source.
+
+    Attributes:
+        schema: columns of its rows, without those that it adds: whether the row is deleted, the number of its clause,
+            and `old`.
+        kept: of these, those whose values deleted rows have too.
+        clauses: the first one that a row fulfils decides.
+        on: which rows match; None for an update, which has no source.
+        old: columns of the table that are returned as they were.
+        parameters: see `Expressions`.
+    """
+
+    schema: pa.Schema
+    kept: Sequence[str]
+    clauses: Sequence[Clause]
+    on: str | None = None
+    old: Sequence[str] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def sql(self, types: Mapping[str, str]) -> str:
+        """The text, for tables that are called `target` and `source`.
+
+        Args:
+            types: DuckDB's types of the columns.
+        """
+        columns = [f"CASE {' '.join(self._cases())} END AS {CLAUSE}"]
+        columns += [f"{self._value(name, types[name])} AS {quoted(name)}" for name in self.schema.names]
+        gone = [str(number) for number, clause in enumerate(self.clauses) if clause.values is None]
+        columns.append(f"{CLAUSE} IN ({', '.join(gone)}) AS {IS_DELETED}" if gone else f"FALSE AS {IS_DELETED}")
+        columns += [f"{named(TARGET, name)} AS {quoted(OLD + name)}" for name in self.old]
+        return f"SELECT {', '.join(columns)} FROM {self._tables()} WHERE {CLAUSE} IS NOT NULL"  # noqa: S608 - resolved
+
+    def _cases(self) -> Iterator[str]:
+        for number, clause in enumerate(self.clauses):
+            tests = [] if self.on is None else [clause.kind.test]
+            tests += [] if clause.condition is None else [f"({clause.condition})"]
+            yield f"WHEN {' AND '.join(tests) or 'TRUE'} THEN {number}"
+
+    def _value(self, name: str, kind: str) -> str:
+        cases = []
+        for number, clause in enumerate(self.clauses):
+            if clause.values is None:
+                value = named(TARGET, name) if name in self.kept else "NULL"
+            elif name in clause.values:
+                value = f"CAST({clause.values[name]} AS {kind})"
+            else:
+                value = "NULL" if clause.inserts else named(TARGET, name)
+            cases.append(f"WHEN {number} THEN {value}")
+        return f"CASE {CLAUSE} {' '.join(cases)} END"
+
+    def _tables(self) -> str:
+        if self.on is None:
+            return TARGET
+        return f"{TARGET} {join_type(self.clauses)} JOIN {SOURCE} ON {self.on}"
+
+    def run(self, target: pa.RecordBatchReader, source: pa.Table | None, memory: int) -> Iterator[pa.RecordBatch]:
+        """The rows.
+
+        Args:
+            target: rows of the table.
+            source: rows of the source, `PRESENT` among its columns.
+            memory: bytes that the join holds; beyond them it uses temporary files.
+
+        Raises:
+            MissingPackageError: DuckDB is not installed.
+            RecordError: a value that its column cannot hold, or an expression that DuckDB refuses.
+        """
+        require("a change in place", "sql", "duckdb")
+        import duckdb
+
+        failures: list[BaseException] = []
+
+        def watched() -> Iterator[pa.RecordBatch]:
+            try:
+                yield from target
+            except BaseException as error:
+                failures.append(error)  # DuckDB would raise its own, with the text of this one
+                raise
+
+        with contextlib.closing(duckdb.connect(config={"memory_limit": f"{max(memory, 64 << 20)}B"})) as connection:
+            # timestamps without a zone are compared with instants as if they were of this one
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.register(TARGET, pa.RecordBatchReader.from_batches(target.schema, watched()))
+            if source is not None:
+                connection.register(SOURCE, source)
+            connection.register("shape", self.schema.empty_table())
+            types = {name: str(kind) for name, kind, *_ in connection.execute("DESCRIBE shape").fetchall()}
+            try:
+                result = connection.sql(self.sql(types), params=dict(self.parameters) or None)
+                yield from pa.RecordBatchReader.from_stream(result)
+            except (duckdb.Error, pa.ArrowException) as error:
+                if failures:
+                    raise failures[0] from error
+                reason = str(error).partition("\n")[0]
+                raise RecordError(f"the change cannot be computed: {reason}") from error
+
+
+def computed_rows(change: Change, options: WriteOptions) -> ComputedRows:
+    """The rows to upsert, of the table as it is when they are read first.
+
+    Args:
+        change: its source is an Arrow table.
+        options: of the write: its memory in this process, of which the join takes a quarter, and the folder for
+            temporary files.
+
+    Raises:
+        HudiError: when they are read; see `Query.run`.
+    """
+    executor = LocalExecutor.of(options)
+    memory = executor.memory // _SHARE
+    written = change.written if change.is_upsert else change.written.append(pa.field(IS_DELETED, pa.bool_()))
+
+    def batches(rows: ComputedRows) -> Iterator[pa.RecordBatch]:
+        if change.is_upsert:
+            yield from _source_rows(change)
+            return
+        identities: list[pa.Table] = []
+        rows.new_keys = 0
+        for table in _tables(change, memory):
+            rows.new_keys += _count_new(change, table)
+            _check_identity(change, table)
+            changed = conform(table.select(written.names), written)
+            identities.append(changed.select(change.identity))
+            yield from changed.combine_chunks().to_batches()
+        if change.source is not None:
+            _refuse_repeated(identities)
+
+    return ComputedRows(written, batches, memory=memory, folder=executor.folder, uri=change.client.storage.uri)
+
+
+def _tables(change: Change, memory: int) -> Iterator[pa.Table]:
+    """The result of the query, in parts."""
+    query = Query(
+        change.written, change.identity, change.clauses, change.on, change.identity, change.expressions.parameters
+    )
+    source, wanted, values = change.source, change.filter, None
+    if source is not None and change.condition is not None:
+        if not change.reads_all:
+            wanted = filter_of_source(change.condition, change.schema, source)
+            values = most_selective(change.condition, change.schema, source)
+        source = source.append_column(PRESENT, from_numpy(np.ones(len(source), np.bool_)))
+    target = Table(change.client).scan(wanted, change.read).to_batch_reader()
+    if values is not None:
+        # most rows of the files that are read match none, and DuckDB would take a second for a few million
+        batches = (rows_to_join(batch, *values) for batch in target)
+        target = pa.RecordBatchReader.from_batches(target.schema, batches)
+    for batch in query.run(target, source, memory):
+        yield pa.Table.from_batches([batch])
+
+
+def _source_rows(change: Change) -> Iterator[pa.RecordBatch]:
+    """The rows of the source, to be upserted as they are."""
+    rows = conform(change.source, change.written)
+    _refuse_repeated([rows.select(change.identity)])
+    yield from rows.to_batches()
+
+
+def _count_new(change: Change, rows: pa.Table) -> int:
+    inserting = pa.array(change.inserting, rows[CLAUSE].type)
+    return int(pc.sum(pc.is_in(rows[CLAUSE], value_set=inserting)).as_py() or 0)
+
+
+def _check_identity(change: Change, rows: pa.Table) -> None:
+    """Refuse updates that give a record another key or partition."""
+    updates = rows.filter(pc.is_in(rows[CLAUSE], value_set=pa.array(change.updating, rows[CLAUSE].type)))
+    for name in change.identity:
+        new, old = one_chunk(updates[name]), one_chunk(updates[OLD + name])
+        if new.equals(old):
+            continue
+        moved = pc.fill_null(pc.not_equal(new, old), True)
+        row = pc.index(moved, True).as_py()
+        raise moved_record(name, old[row].as_py(), new[row].as_py())
+
+
+def moved_record(column: str, old: object, new: object) -> RecordError:
+    """The refusal of an update that gives a record another key or partition."""
+    return RecordError(
+        f"column {column!r} of the record key or partition path would change from {old!r} to {new!r}; delete the "
+        "record, and insert it anew"
+    )
+
+
+def _refuse_repeated(identities: Sequence[pa.Table]) -> None:
+    """Refuse rows of the source that change or insert one record several times."""
+    if not identities:
+        return
+    rows = pa.concat_tables(identities)
+    counts = rows.group_by(rows.column_names).aggregate([([], "count_all")])
+    repeated = counts.filter(pc.greater(counts["count_all"], 1))
+    if repeated.num_rows:
+        record = repeated.slice(0, 1).drop_columns(["count_all"]).to_pylist()[0]
+        raise repeated_record(repeated.num_rows, record)
+
+
+def repeated_record(count: int, record: object) -> RecordError:
+    """The refusal of a source with several rows for a record, of which one is shown."""
+    return RecordError(
+        f"{count} record(s) have several rows in the source, such as {record}: which one is meant is not known; leave "
+        "one row of each"
+    )

@@ -1,0 +1,136 @@
+"""Updates and merges that Spark computes: what they change, what they read, and what they refuse."""
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
+
+from hudi_catalog import HudiError, HudiTable
+from table_format.errors import ArgumentError, RecordError, SchemaError
+
+pytestmark = pytest.mark.spark
+DDL = "id bigint, p string, n int, s string"
+NAMES = ["id", "p", "n", "s"]
+
+
+@pytest.fixture(params=["BUCKET", "RECORD_INDEX"])
+def table(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> HudiTable:
+    buckets = 2 if request.param == "BUCKET" else None
+    made = HudiTable.create(
+        spark, tmp_path / "t", DDL, record_key="id", partition_by="p", index=request.param, buckets=buckets
+    )
+    made.upsert(frame(spark, [(number, "ab"[number % 2], number, None) for number in range(8)]))
+    return made
+
+
+def frame(spark: SparkSession, rows: Any, ddl: str = DDL) -> DataFrame:
+    return spark.createDataFrame(rows, ddl)
+
+
+def content(table: HudiTable) -> dict[int, tuple[Any, ...]]:
+    """Columns `n` and `s` by key, as Python reads them."""
+    rows = HudiTable.open(table.client.storage.uri).scan(columns=NAMES).to_arrow().to_pylist()
+    assert len(rows) == len({row["id"] for row in rows})
+    return {row["id"]: (row["n"], row["s"]) for row in rows}
+
+
+FIRST: dict[int, tuple[Any, ...]] = {number: (number, None) for number in range(8)}
+
+
+def test_updates(table: HudiTable) -> None:
+    summary = table.update({"n": "n * 2", "s": F.concat(F.lit("x"), F.col("p"))}, "id = 3")
+    assert summary.rows_updated == 1
+    table.update({"n": None, "s": "'gone'"}, F.col("id") == 4)
+    table.update({"s": F.lit("never")}, "s = NULL")  # null is not true
+    assert content(table) == {**FIRST, 3: (6, "xb"), 4: (None, "gone")}
+
+
+def test_a_merge_uses_the_first_clause_that_holds(table: HudiTable, spark: SparkSession) -> None:
+    rows = [(1, "b", 100, "m"), (77, "a", 5, "new"), (2, "a", None, "del"), (3, "b", None, "null"), (78, "a", None, "")]
+    merge = table.merge(frame(spark, rows), "id")
+    merge.when_matched_delete("source.s = 'del'")
+    merge.when_matched_update({"n": "source.n + target.n", "s": F.col("source.s")}, "source.n > 0")
+    merge.when_not_matched_insert_all(F.col("source.n") > 0)
+    summary = merge.when_not_matched_by_source_update({"s": "'old'"}, F.col("target.id") > 6).execute()
+    assert (summary.rows_inserted, summary.rows_updated, summary.rows_deleted) == (1, 2, 1)
+    changed = {**FIRST, 1: (101, "m"), 7: (7, "old"), 77: (5, "new")}
+    del changed[2]
+    assert content(table) == changed
+
+
+def test_conditions_of_a_join(table: HudiTable, spark: SparkSession) -> None:
+    rows = frame(spark, [(1, "b", 9, "x"), (None, "b", 9, "x"), (50, "a", 9, "y")])
+    table.merge(rows, F.col("target.id") == F.col("source.id")).when_matched_update_all().execute()
+    table.merge(rows, "target.id = source.id AND target.n > 100").when_matched_delete().execute()
+    with pytest.raises(ArgumentError, match="record key's column 'id'"):
+        table.merge(rows, F.col("target.id") > F.col("source.id")).when_not_matched_insert_all()
+    assert content(table) == {**FIRST, 1: (9, "x")}
+    known = rows.where("id IS NOT NULL")
+    table.merge(known, ["id", "p"]).when_matched_update_all().when_not_matched_insert_all().execute()
+    assert content(table) == {**FIRST, 1: (9, "x"), 50: (9, "y")}
+
+
+REFUSED: list[tuple[Callable[[HudiTable, DataFrame], Any], type[HudiError], str]] = [
+    (lambda table, _: table.update({"n": "id * 10000000000"}), RecordError, "column n is int"),
+    (lambda table, _: table.update({"id": "id + 1"}), RecordError, "'id' of the record key"),
+    (lambda table, _: table.update({"nn": 1}), SchemaError, "no column 'nn'.*'n'"),
+    (lambda table, rows: table.merge(rows, "id").execute(), ArgumentError, "needs a clause"),
+    (
+        lambda table, rows: table.merge(rows.union(rows), "id").when_matched_update_all().execute(),
+        RecordError,
+        "several rows in the source",
+    ),
+    (
+        lambda table, rows: (
+            table.merge(rows.union(rows), ["id", "p"]).when_matched_update_all().when_not_matched_insert_all().execute()
+        ),
+        RecordError,
+        "several rows in the source",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "kind", "reason"), REFUSED)
+def test_what_is_refused_changes_nothing(
+    table: HudiTable, spark: SparkSession, change: Any, kind: type[HudiError], reason: str
+) -> None:
+    rows = frame(spark, [(1, "b", 9, "x")])
+    with pytest.raises(kind, match=reason):
+        change(table, rows)
+    assert content(table) == FIRST
+
+
+def test_a_conflicting_write_computes_the_rows_again(
+    table: HudiTable, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import spark_writer.in_place.changed_rows as module
+
+    other = HudiTable.open(table.client.storage.uri)
+    check = module._check
+    calls = []
+
+    def interrupted(*arguments: Any) -> int:
+        result = check(*arguments)
+        calls.append(dt.datetime.now(dt.UTC))
+        if len(calls) == 1:
+            other.upsert(frame(spark, [(3, "b", 100, None)]))
+        return result
+
+    monkeypatch.setattr(module, "_check", interrupted)
+    table.update({"n": "n + 1"}, "id = 3")
+    assert len(calls) == 2
+    assert content(table)[3] == (101, None)
+
+
+def test_evolution_adds_the_sources_columns(table: HudiTable, spark: SparkSession) -> None:
+    rows = frame(spark, [(1, "b", 2.5)], "id bigint, p string, extra double")
+    with pytest.raises(SchemaError, match="no column 'extra'"):
+        table.merge(rows, "id").when_matched_update_all()
+    table.merge(rows, "id").with_schema_evolution().when_matched_update_all().execute()
+    extra = table.to_df().where("id = 1").select("n", "extra").collect()
+    assert [tuple(row) for row in extra] == [(1, 2.5)]
+    assert {row.extra for row in table.to_df().where("id <> 1").collect()} == {None}

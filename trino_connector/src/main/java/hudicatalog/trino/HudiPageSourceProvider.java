@@ -1,0 +1,82 @@
+package hudicatalog.trino;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.trino.filesystem.TrinoFileSystemFactory;
+import io.trino.spi.connector.ColumnHandle;
+import io.trino.spi.connector.ConnectorPageSource;
+import io.trino.spi.connector.ConnectorPageSourceProvider;
+import io.trino.spi.connector.ConnectorSession;
+import io.trino.spi.connector.ConnectorSplit;
+import io.trino.spi.connector.ConnectorTableHandle;
+import io.trino.spi.connector.ConnectorTransactionHandle;
+import io.trino.spi.connector.DynamicFilter;
+import io.trino.spi.connector.EmptyPageSource;
+import io.trino.spi.predicate.Domain;
+import io.trino.spi.predicate.SortedRangeSet;
+import io.trino.spi.predicate.TupleDomain;
+import java.util.List;
+import java.util.Optional;
+import java.util.function.Function;
+
+/** Reads splits: base files by Trino's own reader, all else by the service. */
+final class HudiPageSourceProvider implements ConnectorPageSourceProvider {
+  private final ServiceClient service;
+  private final TrinoFileSystemFactory files;
+
+  HudiPageSourceProvider(ServiceClient service, TrinoFileSystemFactory files) {
+    this.service = service;
+    this.files = files;
+  }
+
+  @Override
+  public ConnectorPageSource createPageSource(ConnectorTransactionHandle transaction, ConnectorSession session,
+      ConnectorSplit connectorSplit, ConnectorTableHandle handle, List<ColumnHandle> handles,
+      DynamicFilter dynamicFilter) {
+    HudiTable table = (HudiTable) handle;
+    if (connectorSplit instanceof AnswerPages.Split) {
+      return AnswerPages.of(table.pushed(), handles);
+    }
+    List<HudiSplit> parts = ((SplitBundle) connectorSplit).parts();
+    List<HudiColumn> columns = handles.stream().map(HudiColumn.class::cast).toList();
+    Function<HudiSplit, ConnectorPageSource> open = part -> {
+      ConnectorPageSource pages = open(session, table, part, columns, dynamicFilter);
+      return table.buckets().map(own -> BucketCheckedPages.of(pages, part, own, columns)).orElse(pages);
+    };
+    return parts.size() == 1 ? open.apply(parts.getFirst()) : new BundledPages(parts, open);
+  }
+
+  private ConnectorPageSource open(ConnectorSession session, HudiTable table, HudiSplit split, List<HudiColumn> columns,
+      DynamicFilter dynamicFilter) {
+    TupleDomain<HudiColumn> values = dynamicFilter.getCurrentPredicate().transformKeys(HudiColumn.class::cast);
+    if (!FileValues.of(split).mayMatch(table.constraint().intersect(values))) {
+      return new EmptyPageSource();
+    }
+    // Values that leave nothing out cost time in the reader: column indexes and dictionaries are read for them.
+    int most = SessionOptions.readerValues(session);
+    TupleDomain<HudiColumn> wanted = table.constraint().intersect(values.filter((_, domain) -> isFew(domain, most)));
+    boolean isRenamed = columns.stream().anyMatch(column -> split.renamed().contains(column.root()));
+    if (split.served() || isRenamed) {
+      return served(session, table, split, columns, wanted, Optional.empty());
+    }
+    return new ParquetFiles(split, columns, wanted).open(files.create(session),
+        ordinals -> served(session, table, split, columns, wanted, Optional.of(ordinals)));
+  }
+
+  private static boolean isFew(Domain domain, int most) {
+    return domain.getValues() instanceof SortedRangeSet ranges && ranges.getRangeCount() <= most;
+  }
+
+  private ConnectorPageSource served(ConnectorSession session, HudiTable table, HudiSplit split,
+      List<HudiColumn> columns, TupleDomain<HudiColumn> wanted, Optional<List<Integer>> rowGroups) {
+    ObjectNode request = table.request(session.getQueryId(), List.of(wanted));
+    request.set("split", ServiceClient.tree(split.members()));
+    rowGroups.ifPresent(ordinals -> {
+      ArrayNode array = request.putArray("row_groups");
+      ordinals.forEach(array::add);
+    });
+    ArrayNode names = request.putArray("columns");
+    ServedPages.roots(columns).forEach(column -> names.add(column.root()));
+    return new ServedPages(service, request, columns, FileValues.of(split));
+  }
+}
