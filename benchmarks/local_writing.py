@@ -101,7 +101,9 @@ def _write_bounded(data: Path, path: Path, limit: int, answer: "multiprocessing.
     writer = create(path, file.schema, LocalExecutor(memory=limit))
     started = time.perf_counter()
     writer.bulk_insert(batches)
-    answer.send((pa.default_memory_pool().max_memory(), time.perf_counter() - started))
+    seconds = time.perf_counter() - started
+    pools = (pa.default_memory_pool(), pa.jemalloc_memory_pool())  # around the write, and in it
+    answer.send((sum(pool.max_memory() for pool in pools), seconds))
 
 
 def table(jobs: list[Job], memory: Memory) -> Iterator[str]:

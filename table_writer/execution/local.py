@@ -23,6 +23,7 @@ from table_writer.execution.executor import Block, BlockHead, Failure, Held, Pla
 from table_writer.execution.progress import WriteProgress
 from table_writer.execution.slot_rows import InMemory, SlotRows, TableSource
 from table_writer.execution.sources import ArrowRows
+from table_writer.execution.task_memory import pages_kept
 from table_writer.plan import executor_options
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.plan import TaskIdentity
@@ -190,16 +191,17 @@ class LocalExecutor:
         else:
             pool = ThreadPoolExecutor(self.threads, thread_name_prefix="hudi-write")
         pending: deque[Future[list[R] | Failure]] = deque()
-        try:
-            for number, share in enumerate(shares):
-                pending.append(pool.submit(task, share, number))
-                # shares are large: only as many are queued as keep the tasks busy
-                if len(pending) > 2 * self.parallelism:
+        with pages_kept():
+            try:
+                for number, share in enumerate(shares):
+                    pending.append(pool.submit(task, share, number))
+                    # shares are large: only as many are queued as keep the tasks busy
+                    if len(pending) > 2 * self.parallelism:
+                        yield _result(pending.popleft())
+                while pending:
                     yield _result(pending.popleft())
-            while pending:
-                yield _result(pending.popleft())
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
 
 
 @dataclass(frozen=True)

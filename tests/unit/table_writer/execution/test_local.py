@@ -285,3 +285,21 @@ def test_a_count_that_was_taken_away_is_not_guessed_anew(tmp_path: Path) -> None
         commit.write_text(commit.read_text().replace("hoodie.bucket.index.num.buckets", "hoodie.bucket.index.lost"))
     with pytest.raises(OptionError, match=r"hoodie\.bucket\.index\.num\.buckets"):
         TableWriter.open(tmp_path / "t", options=OPTIONS).upsert(part(0))
+
+
+def test_arrow_keeps_freed_pages_during_writes_only(tmp_path: Path) -> None:
+    before = pa.default_memory_pool().backend_name
+    writer = table(tmp_path, LocalExecutor(2))
+    within = []
+
+    def batches() -> Iterator[pa.Table]:
+        yield part(0)  # it is read ahead of the write, for the columns
+        within.append(pa.default_memory_pool().backend_name)
+        table(tmp_path, LocalExecutor(2), "another").upsert(part(1))
+        within.append(pa.default_memory_pool().backend_name)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        writer.upsert(batches())
+    assert within == ["jemalloc", "jemalloc"]
+    assert pa.default_memory_pool().backend_name == before == "mimalloc"
