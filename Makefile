@@ -10,6 +10,9 @@ PACKAGES := table_format pushdown catalog table_writer spark_writer hudi_catalog
 
 .DEFAULT_GOAL := help
 
+# Hundreds of files are fetched from a repository: one that fails is asked for again.
+export MAVEN_OPTS ?= -Dmaven.wagon.http.retryHandler.count=5 -Daether.connector.http.retryHandler.count=5
+
 # Tests start hundreds of processes; each would compile the packages anew where the environment forbids bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
