@@ -127,7 +127,7 @@ class WriteTransaction:
         adopt: Adopt | None = None,
         *,
         known: Timeline | None = None,
-    ) -> WriteTransaction:
+    ) -> Self:
         """Start a write.
 
         Args:
@@ -147,7 +147,7 @@ class WriteTransaction:
         protocol, index = ProtocolOptions.parse(options), IndexOptions.parse(options)
         if action not in (Action.COMMIT, Action.REPLACECOMMIT):
             raise TransactionError(f"{action!r} is not the action of a write: give commit or replacecommit")
-        begun: WriteTransaction | None = None
+        begun: Self | None = None
         try:
             with _lock_on_a_full_disk(client, protocol):
                 if recover_table_config(client.storage):
@@ -273,7 +273,7 @@ class WriteTransaction:
                 if changes is not None and has_private_index(self.client):
                     metadata.extra_metadata[MAINTAINED_KEY] = MAINTAINED
                 self._carry_schema(timeline, metadata, schema_json)
-                metadata.extra_metadata[PROPERTIES_KEY] = recorded_text(self._begun, self.client.config)
+                metadata.extra_metadata[PROPERTIES_KEY] = self._recorded_properties()
                 lock.check()
                 timeline = self.client.timeline(timeline)
                 own = self._require_pending(timeline)
@@ -413,6 +413,10 @@ class WriteTransaction:
         for partition, stats in metadata.partition_to_write_stats.items():
             if stats:
                 ensure_partition_metadata(self.storage, partition, self.instant)
+
+    def _recorded_properties(self) -> str:
+        """The table's properties that the commit records; see `recorded_text`."""
+        return recorded_text(self._begun, self.client.config)
 
     def _carry_schema(self, timeline: Timeline, metadata: CommitMetadata, schema_json: str) -> None:
         """Record the table's column ids, if it has them."""
