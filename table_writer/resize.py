@@ -52,6 +52,8 @@ from table_writer.slots.rescale import (
     rescale_classes,
     split_by_bucket,
 )
+from table_writer.timeline.instants import table_lock
+from table_writer.timeline.options import ProtocolOptions
 from table_writer.write_job import with_retries
 from table_writer.write_plans import groups_of
 
@@ -90,6 +92,9 @@ def resize(
     _refuse_table(client, config, options)
     before = bucket_count(options, config)
     planned = _planned(client, timeline, options, request, before)
+    if planned.state == "nothing" and not dry_run and config.raw != client.config.raw:
+        with table_lock(client, ProtocolOptions.parse(options.texts)):  # a resize to this number had died
+            settle_counts(client, client.timeline())
     if planned.state == "nothing" or dry_run:
         return replace(planned, seconds=time.monotonic() - started)
     if not request.acknowledged:

@@ -97,15 +97,13 @@ def settle_counts(client: TableClient, timeline: Timeline) -> None:
     Callers hold the table's lock.
 
     Args:
-        client: the table; its properties are reloaded.
-        timeline: the table's, as it is now.
+        client: the table, with its properties as they are now; they are reloaded where they change.
+        timeline: likewise.
 
     Raises:
         CorruptFileError: the properties, a replacecommit or, if it is needed, the archive are damaged.
     """
-    if client.config.bucket_count is None and RESIZES not in client.config.raw:
-        return
-    changes = settled_counts(client.reload(), timeline)
+    changes = settled_counts(client.config, timeline)
     if changes:
         update_table_config(client.storage, changes)
         client.reload()
@@ -124,14 +122,14 @@ def settle_properties(client: TableClient, timeline: Timeline, adopt: Adopt | No
     Raises:
         UnsupportedTableError: as for `lost_properties`.
     """
-    settle_counts(client, timeline)
     lost = lost_properties(client.config, timeline)
     added = adopt(TableConfig({**client.config.raw, **lost})) if adopt else {}
-    if lost:
+    taken = {key: text for key, text in lost.items() if key not in client.config.raw}
+    if taken:
         _log.warning(
             "%s: another tool took %s out of %s; they are put back as the newest commit has them",
             client.storage.uri,
-            ", ".join(f"{key}={text}" for key, text in lost.items()),
+            ", ".join(f"{key}={text}" for key, text in taken.items()),
             PROPERTIES_PATH,
         )
     if lost or added:

@@ -67,7 +67,6 @@ from table_writer.timeline.markers import delete_markers, read_markers
 from table_writer.timeline.options import FailedWrites, ProtocolOptions
 
 _log = logging.getLogger(__name__)
-_BUCKET_INDEX = "BUCKET"
 
 
 class WriteTransaction:
@@ -113,9 +112,7 @@ class WriteTransaction:
         self._metadata_table: MetadataTable | None = None
         self._dropped = weakref.finalize(self, heartbeat.silence)
         self._dropped.atexit = False
-        self._inflight = False
-        self._published = False
-        self._ended = False
+        self._inflight = self._published = self._ended = False
 
     @classmethod
     def begin(
@@ -394,8 +391,7 @@ class WriteTransaction:
         )
 
     def _is_bucketed(self) -> bool:
-        kind = self.client.config.index_type or self._options.get("hoodie.index.type", "")
-        return kind.upper() == _BUCKET_INDEX
+        return (self.client.config.index_type or self._options.get("hoodie.index.type", "")).upper() == "BUCKET"
 
     def _finalize(self, metadata: CommitMetadata) -> None:
         """Delete files of failed task attempts, which have a marker and no write stat."""
