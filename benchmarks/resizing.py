@@ -1,7 +1,7 @@
 """Resizing lineitem from 8 to 16 buckets by splits, beside reading a DataFrame and writing it anew, and without Spark.
 
-Each side works on a copy of one table. A write anew is what a table without resizes needs: its rows as a DataFrame, or as
-Arrow batches, into a new table with the other number of buckets.
+Each side works on a copy of one table. A write anew is what a table without resizes needs: its rows as a DataFrame, or
+as Arrow batches, into a new table with the other number of buckets.
 """
 
 from __future__ import annotations
