@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from table_format.table.client import TableClient
-    from table_writer.clustering.report import ClusteringReport, ResizeReport
+    from table_writer.clustering.report import ClusteringReport
     from table_writer.execution.executor import Executor
     from table_writer.plan.options import WriteOptions
+    from table_writer.resize import ResizeReport
 
 T = TypeVar("T")
 Options = Mapping[str, Any]

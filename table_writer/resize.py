@@ -24,8 +24,17 @@ from table_format.keys.bucket_index import partition_bucket_rules
 from table_format.table.bucket_counts import COUNT, RECORD_KEY, RESIZES, Resize, with_resize
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
-from table_writer.clustering.report import ResizeReport
-from table_writer.clustering.tasks import write_clusters
+from table_writer.clustering.rescale import (
+    BucketClass,
+    BucketFile,
+    ExchangePlan,
+    RescalePlan,
+    bucket_classes,
+    rescale_classes,
+    split_by_bucket,
+)
+from table_writer.clustering.sizes import GroupSize, file_size
+from table_writer.clustering.tasks import InputFile, SampleTask, write_clusters
 from table_writer.commit.clustering import OPERATION
 from table_writer.commit.conflicts import Cleared, foreign_writes
 from table_writer.commit.table_properties import lost_properties, recorded_text, settle_counts
@@ -42,16 +51,6 @@ from table_writer.plan.plan import CurrentFile
 from table_writer.plan.properties import bucket_count, check_against_table, hash_fields, index_type
 from table_writer.slots.current import BucketFiles
 from table_writer.slots.partition_files import PartitionFiles
-from table_writer.slots.rescale import (
-    BucketClass,
-    BucketFile,
-    ExchangePlan,
-    RescalePlan,
-    bucket_classes,
-    class_size,
-    rescale_classes,
-    split_by_bucket,
-)
 from table_writer.timeline.instants import table_lock
 from table_writer.timeline.options import ProtocolOptions
 from table_writer.write_job import with_retries
@@ -79,6 +78,53 @@ class ResizeRequest:
     buckets: int | None
     partitions: tuple[str, ...] = ()
     acknowledged: bool = False
+
+
+@dataclass(frozen=True)
+class ResizeReport:
+    """What a change of the number of buckets did, or would.
+
+    Attributes:
+        instant: of the commit; None where nothing was changed.
+        state: `nothing`, `dry run` or `completed`.
+        before: buckets of each partition before.
+        after: buckets of each partition afterwards.
+        way: `split` (each file group by itself), `merge` (several into one) or `overwrite` (all rows exchanged).
+        partitions: number of partitions with files.
+        files_before: number of files that are replaced.
+        bytes_before: their sizes.
+        files_after: number of files written; 0 where nothing was written, as in the next fields.
+        bytes_after: their sizes.
+        rows: written.
+        bytes_encoded: of column chunks that were encoded for it.
+        seconds: from start to end.
+    """
+
+    instant: str | None
+    state: str
+    before: int
+    after: int
+    way: str
+    partitions: int = 0
+    files_before: int = 0
+    bytes_before: int = 0
+    files_after: int = 0
+    bytes_after: int = 0
+    rows: int = 0
+    bytes_encoded: int = 0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        if self.state == "nothing":
+            return f"nothing to do: {self.before:,} buckets"
+        counts = f"{self.before:,} to {self.after:,} buckets by {self.way}"
+        files = f"{self.files_before:,} files ({self.bytes_before / 1e6:,.1f} MB) of {self.partitions:,} partitions"
+        if self.state == "dry run":
+            return f"would resize {counts}: {files}"
+        return (
+            f"resized {counts}: {files} into {self.files_after:,} files ({self.bytes_after / 1e6:,.1f} MB), "
+            f"{self.rows:,} rows, instant {self.instant}, {self.seconds:.1f} s"
+        )
 
 
 def resize(
@@ -297,7 +343,7 @@ def _rewritten(
     """Write the new files: of classes by themselves where that is possible, else by an exchange."""
     before, after = plan.keys.buckets, plan.after
     classes: list[BucketClass] = bucket_classes(files, after, before)
-    sizes = in_threads(partial(class_size, plan.files), classes)
+    sizes = _decoded_sizes(plan, classes)
     apart = _way(before, after) != "overwrite"
     most = min(plan.memory or _TASK_BYTES, _TASK_BYTES) if apart else -1
     alone = [members for members, size in zip(classes, sizes, strict=True) if size <= most]
@@ -312,6 +358,17 @@ def _rewritten(
         rows = executor.exchange(executor.dealt(members), partial(split_by_bucket, exchange), exchange.slots)
         written += executor.collect(rows, partial(write_clusters, exchange))
     return written
+
+
+def _decoded_sizes(plan: RescalePlan, classes: Sequence[BucketClass]) -> list[int]:
+    """Bytes that the rows of each class take in memory, estimated from footers."""
+    files = [
+        SampleTask(plan.files, InputFile(number, one.file), ())
+        for number, members in enumerate(classes)
+        for one in members
+    ]
+    sizes = GroupSize.of_groups([task.input.group for task in files], in_threads(file_size, files))
+    return [sizes[number].decoded for number in range(len(classes))]
 
 
 def _at_once(classes: Iterable[tuple[BucketClass, int]]) -> Iterator[list[BucketFile]]:

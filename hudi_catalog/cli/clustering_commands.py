@@ -21,6 +21,7 @@ from hudi_catalog.cli.arguments import (
 from hudi_catalog.table import open_table
 from table_format.errors import OptionError
 from table_writer.clustering.report import ClusteringReport
+from table_writer.resize import ResizeReport
 
 SortBy = Annotated[str, typer.Option("--sort-by", help="Columns, up to 8, separated by commas; none merges files.")]
 Strategy = Annotated[str | None, typer.Option("--strategy", help="How they order rows: linear, z-order or hilbert.")]
@@ -121,7 +122,14 @@ def resize(
     if as_json:
         print_json(dataclasses.asdict(report))
     else:
-        print_lines([str(report)])
+        print_lines(_resize_lines(report))
+
+
+def _resize_lines(report: ResizeReport) -> list[str]:
+    if report.state != "completed":
+        return [str(report)]
+    jobs = "jobs of Apache Hudi that write this table need"
+    return [str(report), f"{jobs} hoodie.bucket.index.num.buckets={report.after} from now on"]
 
 
 Columns = Annotated[str, typer.Option("--columns", help="Columns, separated by commas; unset: all with statistics.")]

@@ -18,9 +18,9 @@ from table_format.storage import Storage
 from table_format.table.bucket_counts import RESIZES, bucket_count_as_of
 from table_format.table.client import TableClient
 from table_writer import resize as job
+from table_writer.clustering import rescale
 from table_writer.execution.local import LocalExecutor
 from table_writer.plan.options import WriteOptions
-from table_writer.slots import rescale
 from tests.property.profile import STRIDE
 from tests.support.crashed_jobs import publishes
 from tests.support.faults import Faults, FaultyStorage, dying, overtaken

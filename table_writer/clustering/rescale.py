@@ -28,7 +28,7 @@ from table_writer.clustering.order import Cuts, Layout, RowOrder
 from table_writer.clustering.tasks import CODE_COLUMN, ClusterPlan, GroupOrder, with_deltas
 from table_writer.execution.executor import SplitRows
 from table_writer.files.file_change import FileChange, WrittenFile
-from table_writer.files.ordered_merge import file_batches, rows_size
+from table_writer.files.ordered_merge import file_batches
 from table_writer.files.rewrite import current_schema, few_valued_columns, write_moved
 from table_writer.metadata.index_deltas import DeltaCollector
 from table_writer.plan.plan import BUCKET_COLUMN, CurrentFile, FilePlan, KeyPlan, TaskIdentity
@@ -116,11 +116,6 @@ def bucket_classes(files: Iterable[BucketFile], after: int, before: int) -> list
     for file in files:
         classes.setdefault((file.partition, file.bucket % common), []).append(file)
     return [tuple(sorted(members, key=lambda one: one.bucket)) for members in classes.values()]
-
-
-def class_size(plan: FilePlan, members: BucketClass) -> int:
-    """Bytes that the rows of a class take in memory, estimated from footers."""
-    return sum(rows_size(plan, one.file.path) for one in members)
 
 
 def rescale_classes(plan: RescalePlan, classes: Iterable[BucketClass], task: TaskIdentity) -> Iterator[WrittenFile]:
