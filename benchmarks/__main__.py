@@ -20,6 +20,7 @@ from benchmarks import (
     peers,
     planning,
     record_index,
+    resizing,
     spark_reading,
     spark_writing,
     surgery,
@@ -53,6 +54,7 @@ WHAT = [
     "clustering",
     "growth",
     "lifetime",
+    "resizing",
 ]
 LONG = ["clustering", "growth", "lifetime", "surgery_grid"]
 """Run only when they are named."""
@@ -102,6 +104,8 @@ def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
             return "Writing beside Spark", "\n".join(spark_writing.table(*spark_writing.measure(folder, repeats)))
         case "clustering":
             return "Clustering", "\n".join(clustering.table(clustering.run(folder, repeats)))
+        case "resizing":
+            return "Resizing", "\n".join(resizing.table(resizing.run(folder, repeats)))
         case "growth":
             return "Growth", "\n".join(growth.table(*growth.run(folder, repeats)))
         case "lifetime":

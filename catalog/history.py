@@ -9,6 +9,8 @@ from typing import Any
 from table_format.actions.rollback import RollbackMetadata
 from table_format.actions.table_services import CleanMetadata
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
+from table_format.table.bucket_counts import OPERATION as BUCKET_RESCALE
+from table_format.table.bucket_counts import RESCALE_KEY
 from table_format.timeline.timeline import Timeline
 
 
@@ -82,7 +84,7 @@ def _write(timeline: Timeline, instant: Instant, plain: HistoryEntry) -> History
     replaced = metadata.partition_to_replace_file_ids or {}
     return dataclasses.replace(
         plain,
-        operation=metadata.operation_type,
+        operation=BUCKET_RESCALE if RESCALE_KEY in metadata.extra_metadata else metadata.operation_type,
         rows_inserted=sum(stat.num_inserts for stat in stats),
         rows_updated=sum(stat.num_update_writes for stat in stats),
         rows_deleted=sum(stat.num_deletes for stat in stats),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,16 +15,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from table_format.codecs.arrow_numpy import one_chunk, to_numpy
+from table_format.config.table_config import TableConfig
 from table_format.instant import Action, format_instant_time, instant_epoch_ms, is_calendar_time
 from table_format.metadata_table.reader import MetadataTable
 from table_format.metadata_table.slices import open_complete_timeline
 from table_format.slices.file_slices import latest_file_slices, list_data_files
+from table_format.table.bucket_counts import bucket_count_as_of
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 
 #: Bytes below which a file counts as small: Apache's default of `hoodie.parquet.small.file.limit`.
 SMALL_FILE: Final = 104_857_600
+#: Bytes wanted in a file of a bucket: Apache's default of `hoodie.parquet.max.file.size`.
+FILE_TARGET: Final = 120 << 20
 _BUCKET_DIGITS: Final = 8
+_MOST_BUCKETS: Final = 99_999_999
+_FULL: Final = 1.5
+_EMPTY: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,8 @@ class SkewStats:
         largest: bytes of the fullest one.
         largest_bucket: its number.
         ratio: `largest` by `mean`; 1 is even.
+        count: buckets of each partition; None where the table does not record it.
+        advised: the number that `resize --auto` would choose; `count` where that is good; None likewise.
     """
 
     buckets: int
@@ -76,6 +86,8 @@ class SkewStats:
     largest: int
     largest_bucket: int
     ratio: float
+    count: int | None = None
+    advised: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +218,7 @@ def table_stats(client: TableClient, *, small_limit: int = SMALL_FILE, now: floa
         version=config.version,
         partitions=pc.count_distinct(slices["partition"]).as_py() if slices.num_rows else 0,
         files=_files(files, slices, small_limit, "storage" if listing is None else "metadata table"),
-        skew=_skew(slices) if (config.index_type or "").upper() == "BUCKET" else None,
+        skew=_skew(slices, bucket_count_as_of(config, timeline)) if _is_bucketed(config) else None,
         timeline=_timeline(timeline, now_ms, zone),
         metadata_timeline=None if metadata_timeline is None else _timeline(metadata_timeline, now_ms, zone),
         services=_services(timeline, archived, metadata_timeline, zone),
@@ -246,7 +258,36 @@ def _files(files: pa.Table, slices: pa.Table, small_limit: int, listed_by: str) 
     )
 
 
-def _skew(slices: pa.Table) -> SkewStats | None:
+def _is_bucketed(config: TableConfig) -> bool:
+    return (config.index_type or "").upper() == "BUCKET"
+
+
+def advised_buckets(partition_bytes: Iterable[int], count: int, target: int = FILE_TARGET) -> int:
+    """The number of buckets that makes the files of the largest partition about as large as wanted.
+
+    A multiple or a divisor of the present number, which a resize reaches without an exchange of rows. The present one
+    stays while files are between half as large as wanted and one and a half times.
+
+    Args:
+        partition_bytes: bytes of the files of each partition.
+        count: buckets of each partition now.
+        target: bytes wanted in a file.
+
+    >>> advised_buckets([4000], 4, 400), advised_buckets([4000], 4, 800), advised_buckets([400], 12, 100)
+    (16, 4, 4)
+    """
+    largest = max(partition_bytes, default=0)
+    if not largest:
+        return count
+    fill = largest / (count * target)
+    if fill > _FULL:
+        return int(min(_MOST_BUCKETS, count << math.ceil(math.log2(fill))))
+    if fill >= _EMPTY:
+        return count
+    return next(parts for parts in range(1, count + 1) if count % parts == 0 and largest <= parts * target)
+
+
+def _skew(slices: pa.Table, count: int | str | None) -> SkewStats | None:
     """By the first eight characters of file ids, which are the bucket."""
     ids: Any = one_chunk(slices["file_id"])
     heads: Any = pc.utf8_slice_codeunits(ids, 0, _BUCKET_DIGITS)
@@ -257,7 +298,14 @@ def _skew(slices: pa.Table) -> SkewStats | None:
     sizes = np.bincount(places, slice_sizes(slices)[0])
     fullest, mean = int(sizes.argmax()), float(sizes.mean())
     ratio = round(float(sizes[fullest]) / mean, 2) if mean else 1.0
-    return SkewStats(len(kinds), round(mean), int(sizes[fullest]), int(kinds[fullest]), ratio)
+    whole = SkewStats(len(kinds), round(mean), int(sizes[fullest]), int(kinds[fullest]), ratio)
+    if not isinstance(count, int):
+        return whole
+    partitions = to_numpy(one_chunk(slices["partition"]).dictionary_encode().indices)
+    by_partition = np.bincount(partitions, slice_sizes(slices)[0])
+    return dataclasses.replace(
+        whole, count=count, advised=advised_buckets(by_partition.astype(np.int64).tolist(), count)
+    )
 
 
 def _timeline(timeline: Timeline, now_ms: float, zone: str) -> TimelineStats:

@@ -103,8 +103,8 @@ class HudiTable(Table):
             schema: columns, as a DataFrame that has them, a struct type or DDL text; None leaves them to the first
                 write.
             record_key: column or columns of the record key.
-            buckets: file groups per partition, fixed forever; aim at 100 MB to 1 GB per file. Needed with the bucket
-                index, since Spark does not know the size of a DataFrame.
+            buckets: file groups per partition, which `resize` changes; aim at 100 MB to 1 GB per file. Needed with the
+                bucket index, since Spark does not know the size of a DataFrame.
             index: `BUCKET`, the default, or `RECORD_INDEX`.
             name: the table's name; the last part of the path when None.
             partition_by: column or columns of the partition path.

@@ -431,7 +431,8 @@ def create_table(
         partition_by: column or columns of the partition path.
         ordering: column or columns that order versions of a record: the greatest value wins. Without them the later
             write wins.
-        buckets: file groups per partition, fixed forever; None derives the number from the size of the first write.
+        buckets: file groups per partition, which `resize` changes; None derives the number from the size of the first
+            write.
         index: `BUCKET`, the default, or `RECORD_INDEX`.
         name: the table's name; the last part of the path when None.
         options: Apache's option keys, for everything without an argument here; they apply to each write too.

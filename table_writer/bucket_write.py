@@ -19,7 +19,7 @@ from table_writer.plan.operations import Duplicates, Operation
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.path_limits import PathLimits
 from table_writer.plan.plan import CURRENT_SCHEMA, BaseFiles, KeyPlan, ListedFiles, SplitPlan
-from table_writer.plan.properties import bucket_count
+from table_writer.plan.properties import bucket_count, warn_of_other_count
 from table_writer.slots.current import BucketFiles
 from table_writer.slots.slot import write_slots
 from table_writer.slots.split import distinct_partitions, split_rows
@@ -40,6 +40,7 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
     plans.progress.phase("looking up current files")
     operation, options = plans.operation, plans.options
     buckets = bucket_count(options, plans.client.config)
+    warn_of_other_count(options, plans.client.config)
     current = BucketFiles(plans.files, buckets)
     keys = plans.key_plan(plans.files.paths(), buckets)
     plans.transaction.mark_inflight()

@@ -13,6 +13,7 @@ from table_format.actions.commit import CommitMetadata
 from table_format.errors import HudiError, OptionError
 from table_format.instant import Action, Instant, State
 from table_format.meta_columns import META_FIELDS
+from table_format.table.bucket_counts import RESCALE_KEY
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.clustering.report import ClusteringReport
@@ -228,14 +229,14 @@ def commits_since(timeline: Timeline) -> int:
     """Completed writes since the last clustering, all that are active without one."""
     count = 0
     for write in reversed(timeline.writes):
-        if write.action == Action.REPLACECOMMIT and _operation(timeline.commit_metadata(write)) == OPERATION:
+        if write.action == Action.REPLACECOMMIT and _is_clustering(timeline.commit_metadata(write)):
             break
         count += 1
     return count
 
 
-def _operation(metadata: CommitMetadata) -> str:
-    return (metadata.operation_type or "").upper()
+def _is_clustering(metadata: CommitMetadata) -> bool:
+    return (metadata.operation_type or "").upper() == OPERATION and RESCALE_KEY not in metadata.extra_metadata
 
 
 def _cancel(client: TableClient, time: str, options: WriteOptions, error: HudiError) -> None:

@@ -1,4 +1,4 @@
-"""The calls of a writable table that cluster it."""
+"""The calls of a writable table that lay its rows out anew: clusterings and resizes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from table_writer.clustering.report import ClusteringReport
     from table_writer.execution.executor import Executor
     from table_writer.plan.options import WriteOptions
+    from table_writer.resize import ResizeReport
 
 T = TypeVar("T")
 Options = Mapping[str, Any]
@@ -86,4 +87,49 @@ class ClusterCalls(ABC):
 
         return self.run_service(
             lambda client, merged, executor: run_planned(client, merged, executor, instant), options
+        )
+
+    def resize(
+        self,
+        buckets: int | None = None,
+        *,
+        auto: bool = False,
+        partitions: str | Sequence[str] = (),
+        acknowledge_fixed_writers: bool = False,
+        options: Options | None = None,
+        dry_run: bool = False,
+    ) -> ResizeReport:
+        """Change the number of buckets of a table with the bucket index; one commit, which changes no row.
+
+        A multiple or a divisor of the present number is reached file group by file group; any other number by an
+        exchange of all rows. Readers see one side or the other, and writers of this project that are under way are
+        tried again on the new buckets.
+
+        Args:
+            buckets: of each partition afterwards.
+            auto: choose a multiple or a divisor instead, for files of about `hoodie.parquet.max.file.size` bytes.
+            partitions: refused by name: the table has one number for all.
+            acknowledge_fixed_writers: jobs of Apache Hudi that write this table are stopped, or will give the new
+                number. Needed where other tools have written it, or may have: left at the old number, they would put
+                second rows of keys into other buckets, which nothing in the table prevents.
+            options: of the table's writers; Apache's tables need the present `hoodie.bucket.index.num.buckets`.
+            dry_run: report what would be done, and change nothing.
+
+        Raises:
+            ArgumentError: not exactly one of `buckets` and `auto`, or no such number.
+            OptionError: other writers, which nobody has acknowledged; or an invalid option.
+            UnsupportedTableError: the table has no buckets, or other numbers by partition; or a key lies in another
+                bucket than its hash gives.
+            TransactionError: a write of another tool, or a clustering, is pending.
+            ConflictError: every attempt conflicted with another writer.
+        """
+        from table_format.errors import ArgumentError
+        from table_writer.resize import ResizeRequest, resize
+
+        if auto == (buckets is not None):
+            raise ArgumentError("give either a number of buckets, or auto")
+        wanted = (partitions,) if isinstance(partitions, str) else tuple(partitions)
+        request = ResizeRequest(buckets, wanted, acknowledge_fixed_writers)
+        return self.run_service(
+            lambda client, merged, executor: resize(client, merged, executor, request, dry_run=dry_run), options
         )

@@ -13,13 +13,10 @@ import pyarrow as pa
 
 from table_format.actions.table_services import ClusteringPlan
 from table_format.codecs.arrow_numpy import one_chunk
-from table_format.codecs.avro_schema import schema_text
-from table_format.codecs.avro_schema_tree import columns_of_hudi_types
 from table_format.config.table_config import recover_table_config
 from table_format.errors import UnsupportedTableError
 from table_format.instant import Action, Instant
 from table_format.meta_columns import RECORD_KEY
-from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.schema.evolution import storage_schema
 from table_format.slices.file_names import BaseFileName, bucket_of_file_id
 from table_format.table.client import TableClient
@@ -42,16 +39,14 @@ from table_writer.commit.conflicts import clustered_slots
 from table_writer.commit.rollback import settled_timeline
 from table_writer.execution.executor import Executor, in_threads
 from table_writer.files.file_change import WrittenFile
-from table_writer.metadata.column_statistics import concat_statistics
+from table_writer.moved_rows import RowMoves, refuse_hudi_types
 from table_writer.plan import clustering_options as keys
 from table_writer.plan import option_registry as registry
-from table_writer.plan.operations import Duplicates, Operation
 from table_writer.plan.options import WriteOptions
-from table_writer.plan.plan import CURRENT_SCHEMA, CurrentFile, FilePlan, ListedFiles
+from table_writer.plan.plan import CurrentFile, FilePlan
 from table_writer.slots.partition_files import PartitionFiles
 from table_writer.timeline.instants import request, table_lock
 from table_writer.timeline.options import ProtocolOptions
-from table_writer.write_plans import WritePlans
 
 #: Rows that are sampled at least, and at most, of the files that are sorted together.
 _SAMPLED: Final = 1 << 15
@@ -111,51 +106,16 @@ def run(client: TableClient, instant: str, options: WriteOptions, executor: Exec
         HudiError: files cannot be read or written.
     """
     started = time.monotonic()
-    _refuse_hudi_types(client, client.timeline())
+    refuse_hudi_types(client, client.timeline())
     with ClusteringTransaction.begin_planned(client, instant, options.texts) as transaction:
         timeline = transaction.timeline
         sorting = Sorting.of_plan(transaction.plan, options)
-        schema = storage_schema(client.table_schema(timeline))
-        sorting.refuse_columns(schema, client.storage.uri)
-        layout = IndexLayout.of(client, timeline)
-        latest = PartitionFiles(client, timeline, open_metadata=transaction.open_metadata)
+        sorting.refuse_columns(storage_schema(client.table_schema(timeline)), client.storage.uri)
         with executor.progress(options.text(registry.PROGRESS) or "auto") as progress:
-            plans = WritePlans(
-                executor=executor,
-                client=client,
-                operation=Operation.BULK_INSERT,
-                options=options,
-                source=None,
-                partitions=(),
-                chosen=None,
-                transaction=transaction,
-                timeline=timeline,
-                batch=None,
-                schema=schema,
-                progress=progress,
-                layout=layout,
-                files=latest,
-            )
-            files = plans.file_plan(
-                ListedFiles(CURRENT_SCHEMA.empty_table()),
-                unique=False,
-                duplicates=Duplicates.ADD,
-                bucketed=False,
-                layout=layout,
-            )
-            written = _rewrite(executor, transaction.plan, sorting, files, progress.phase)
+            moves = RowMoves.of(client, options, executor, transaction, progress)
+            written = _rewrite(executor, transaction.plan, sorting, moves.files, progress.phase)
             progress.phase("committing")
-            text = client.table_schema_json(timeline)
-            tables = [file.statistics for file in written if file.statistics is not None]
-            transaction.commit(
-                [file.stat for file in written],
-                schema_json=text or schema_text(schema, client.config.name),
-                column_stats=concat_statistics(tables) if tables else None,
-                replaced=_by_partition(transaction.plan),
-                index_changes=None if layout is None else [delta for file in written for delta in file.index_deltas],
-                index_layout=layout,
-                mapper=executor.map,
-            )
+            moves.commit(written, _by_partition(transaction.plan))
     report = _report(transaction.plan, sorting, {}, started, instant)
     stats = [file.stat for file in written]
     return replace(
@@ -182,7 +142,7 @@ def _planned(
     client: TableClient, timeline: Timeline, options: WriteOptions, partitions: Sequence[str]
 ) -> tuple[ClusteringPlan, dict[tuple[str, str], int]]:
     """The plan, and the sizes of all files by partition and file id."""
-    _refuse_hudi_types(client, timeline)
+    refuse_hudi_types(client, timeline)
     files = PartitionFiles(client, timeline).of()
     sorting = Sorting.of(options)
     if files.num_rows:
@@ -299,15 +259,6 @@ def _bytes_of(client: TableClient, planned: ClusteringPlan) -> int:
     paths = [posixpath.join(piece.partition, piece.base_file or "") for group in planned.groups for piece in group]
     entries = in_threads(client.storage.entry, paths)
     return sum(entry.size for entry in entries if entry is not None)
-
-
-def _refuse_hudi_types(client: TableClient, timeline: Timeline) -> None:
-    columns = columns_of_hudi_types(client.table_schema_json(timeline))
-    if columns:
-        raise UnsupportedTableError(
-            f"{client.storage.uri}: {', '.join(columns)}: columns of Hudi 1.2's types VECTOR, VARIANT and BLOB are not "
-            "written; cluster this table with Apache Hudi"
-        )
 
 
 def _report(

@@ -82,8 +82,8 @@ class TableWriter(TableWrites[ArrowData]):
             path: base folder; a local path or a URI of S3, GCS or HDFS.
             schema: columns; None leaves them to the first write.
             record_key: field or fields of the record key.
-            buckets: file groups per partition, for the bucket index; fixed forever. None derives the number from the
-                size of the first write and `hoodie.parquet.max.file.size`.
+            buckets: file groups per partition, for the bucket index; `resize` changes them. None derives their number
+                from the size of the first write and `hoodie.parquet.max.file.size`.
             index: `BUCKET`, which is the default, or `RECORD_INDEX`.
             name: the table's name; the last part of the path when None.
             partition_by: field or fields of the partition path.

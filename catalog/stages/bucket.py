@@ -27,6 +27,7 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, val
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.keys.bucket_index import METADATA_FOLDER, HashRing, hash_on_ring, load_rings, partition_bucket_rules
 from table_format.keys.java_hash import bucket_id_one
+from table_format.table.bucket_counts import RESIZES, bucket_count_as_of
 
 _CHECKED_FILES = 4
 _CHECKED_PARTITIONS = 64
@@ -128,11 +129,17 @@ def _bucket_count(snapshot: Snapshot, options: ScanOptions) -> int | CannotPrune
     if rules is not None:
         # The rules do not say which of their versions a partition was written by, nor which partitions are older.
         return CannotPrune(f"bucket counts differ between partitions, by the rules in {rules}")
-    count = config.bucket_count or options.bucket_count
+    try:
+        recorded = bucket_count_as_of(config, snapshot.timeline, snapshot.as_of)
+    except (CorruptFileError, MissingFileError) as error:
+        return CannotPrune(str(error))
+    if isinstance(recorded, str):
+        return CannotPrune(recorded)
+    count = recorded or options.bucket_count
     if count is None:
         return CannotPrune(f"the bucket count is not in hoodie.properties; set {BUCKET_COUNT}")
-    if config.bucket_count and options.bucket_count and config.bucket_count != options.bucket_count:
-        return CannotPrune(f"hoodie.properties say {config.bucket_count} buckets, the options {options.bucket_count}")
+    if recorded and options.bucket_count and recorded != options.bucket_count:
+        return CannotPrune(f"the table has {recorded} buckets, the options say {options.bucket_count}")
     return count
 
 
@@ -168,10 +175,13 @@ def _contradiction(
 
 
 def _checked(snapshot: Snapshot) -> list[int]:
-    """The files whose footers are checked: a few overall, and one per partition if the count is not recorded."""
+    """The files whose footers are checked: a few overall, and one per partition if the count may not be everybody's.
+
+    That is where it is not recorded, and where a resize may have left a job of Apache's at the old count.
+    """
     rows = np.flatnonzero(valid_mask(one_chunk(snapshot.slices.listed.column("file_name"))))
     chosen = _spread(rows, _CHECKED_FILES)
-    if snapshot.config.bucket_count is None:
+    if snapshot.config.bucket_count is None or snapshot.config.raw.get(RESIZES):
         _, first = np.unique(snapshot.partition_index[rows], return_index=True)
         chosen = np.union1d(chosen, _spread(rows[first], _CHECKED_PARTITIONS))
     return [int(row) for row in chosen]

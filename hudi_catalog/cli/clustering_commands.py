@@ -1,4 +1,4 @@
-"""The commands of a table's layout: `hudi-catalog cluster | layout`."""
+"""The commands of a table's layout: `hudi-catalog cluster | resize | layout`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from hudi_catalog.cli.arguments import (
 from hudi_catalog.table import open_table
 from table_format.errors import OptionError
 from table_writer.clustering.report import ClusteringReport
+from table_writer.resize import ResizeReport
 
 SortBy = Annotated[str, typer.Option("--sort-by", help="Columns, up to 8, separated by commas; none merges files.")]
 Strategy = Annotated[str | None, typer.Option("--strategy", help="How they order rows: linear, z-order or hilbert.")]
@@ -79,6 +80,56 @@ def report_lines(report: ClusteringReport) -> list[str]:
             if name in after
         ),
     ]
+
+
+Buckets = Annotated[int | None, typer.Option("--buckets", help="Buckets of each partition afterwards.")]
+Auto = Annotated[bool, typer.Option("--auto", help="Choose a multiple or divisor by hoodie.parquet.max.file.size.")]
+OnePartition = Annotated[list[str] | None, typer.Option("--partition", help="Refused: a table has one number.")]
+Acknowledge = Annotated[
+    bool,
+    typer.Option(
+        "--acknowledge-fixed-writers",
+        help="Jobs of Apache Hudi that write this table are stopped or get the new number; at the old one they would "
+        "write second rows of keys.",
+    ),
+]
+ResizeDryRun = Annotated[bool, typer.Option("--dry-run", help="Report what would be done, and change nothing.")]
+
+
+def resize(
+    path: TablePath,
+    *,
+    buckets: Buckets = None,
+    auto: Auto = False,
+    partition: OnePartition = None,
+    acknowledge_fixed_writers: Acknowledge = False,
+    dry_run: ResizeDryRun = False,
+    option: WriterOptions = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Change the number of buckets of a table with the bucket index."""
+    if auto == (buckets is not None):
+        raise OptionError("give one of --buckets N and --auto")
+    report = open_table(path).resize(
+        buckets,
+        auto=auto,
+        partitions=partition or (),
+        acknowledge_fixed_writers=acknowledge_fixed_writers,
+        options=all_options(config, option),
+        dry_run=dry_run,
+    )
+    if as_json:
+        print_json(dataclasses.asdict(report))
+    else:
+        print_lines(_resize_lines(report))
+
+
+def _resize_lines(report: ResizeReport) -> list[str]:
+    if report.state != "completed":
+        return [str(report)]
+    jobs = "jobs of Apache Hudi that write this table need"
+    return [str(report), f"{jobs} hoodie.bucket.index.num.buckets={report.after} from now on"]
 
 
 Columns = Annotated[str, typer.Option("--columns", help="Columns, separated by commas; unset: all with statistics.")]

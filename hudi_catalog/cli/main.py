@@ -37,6 +37,7 @@ _COMMANDS: Final = {
     "repair": "hudi_catalog.cli.service_commands",
     "archive": "hudi_catalog.cli.service_commands",
     "cluster": "hudi_catalog.cli.clustering_commands",
+    "resize": "hudi_catalog.cli.clustering_commands",
     "expire": "hudi_catalog.cli.service_commands",
     "restore": "hudi_catalog.cli.service_commands",
     "rollback": "hudi_catalog.cli.service_commands",

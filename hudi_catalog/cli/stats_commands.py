@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from catalog.amounts import bytes_text
-from catalog.table_stats import SMALL_FILE, FileStats, TableStats, TimelineStats, table_stats
+from catalog.table_stats import FILE_TARGET, SMALL_FILE, FileStats, SkewStats, TableStats, TimelineStats, table_stats
 from hudi_catalog.cli.arguments import Json, TablePath, counted, print_json, print_lines
 from table_format.table.client import TableClient
 
@@ -78,9 +78,8 @@ def _lines(statistics: TableStats) -> list[tuple[str, str]]:
     ]
     if statistics.skew is not None:
         skew = statistics.skew
-        lines.append(
-            ("buckets", f"{skew.buckets:,}; the fullest, {skew.largest_bucket}, has {skew.ratio:g} times the mean")
-        )
+        text = f"{skew.buckets:,}; the fullest, {skew.largest_bucket}, has {skew.ratio:g} times the mean"
+        lines.append(("buckets", text + _advice(skew)))
     lines.append(("timeline", _timeline(statistics.timeline)))
     if statistics.metadata_timeline is not None:
         lines.append(("metadata table", _timeline(statistics.metadata_timeline)))
@@ -95,6 +94,15 @@ def _lines(statistics: TableStats) -> list[tuple[str, str]]:
         text = f"{counted(statistics.orphans.files, 'file')}, {bytes_text(statistics.orphans.bytes)}{kept}"
         lines.append(("of no instant", text))
     return lines
+
+
+def _advice(skew: SkewStats) -> str:
+    """What `resize` would do about files of another size than wanted; nothing for tables that fit into a file."""
+    if skew.count is None or skew.advised is None or skew.advised in (1, skew.count):
+        return ""
+    size = "larger" if skew.advised > skew.count else "smaller"
+    command = f"resize to {skew.advised:,} (hudi-catalog resize PATH --auto)"
+    return f"; files are {size} than {bytes_text(FILE_TARGET)}: {command}"
 
 
 def _files(statistics: TableStats) -> str:

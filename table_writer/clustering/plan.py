@@ -125,8 +125,7 @@ def plan_clustering(
     if bucketed and not sorting.columns:
         raise UnsupportedTableError(
             f"{client.storage.uri}: each bucket of this table is one file, and buckets are not merged: name columns "
-            f"to sort buckets by ({keys.SORT_COLUMNS.key}). Fewer or more buckets mean another hash rule: write the "
-            "rows into a new table with hoodie.bucket.index.num.buckets"
+            f"to sort buckets by ({keys.SORT_COLUMNS.key}). Fewer or more buckets are made by `hudi-catalog resize`"
         )
     limit, most = options.number(keys.SMALL_FILES) or 0, options.number(keys.GROUP_BYTES) or 1
     target, count = options.number(keys.TARGET_BYTES) or 1, options.number(keys.GROUPS) or 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from table_format.slices.file_names import new_bucket_file_id, new_file_id
 from table_writer.clustering.order import Cuts, RowOrder
 from table_writer.execution.executor import SplitRows
 from table_writer.execution.slot_rows import SlotRows, TableSource, some_in_one_piece
+from table_writer.execution.task_memory import again_from
 from table_writer.files.file_change import FileChange, WrittenFile
 from table_writer.files.ordered_merge import file_batches
 from table_writer.files.rewrite import current_schema, write_moved, write_moved_in_parts
@@ -137,23 +139,30 @@ def split_files(plan: ClusterPlan, inputs: Iterable[InputFile], task: TaskIdenti
 def write_clusters(plan: ClusterPlan, slots: Iterable[SlotRows], task: TaskIdentity) -> Iterator[WrittenFile]:
     """Write the file of each slot; the last result names the files with changes of the record index."""
     files = plan.files
-    changes: DeltaCollector | None = None
-    last: WrittenFile | None = None
     waiting = iter(slots)
-    for slot in waiting:
-        most = None if slot.memory is None else slot.memory.nbytes
-        if changes is None:
-            changes = DeltaCollector(files.storage, files.index_folder, task.token, files.index, most)
-        written = _write_slot(plan, slot, task, changes)
-        del slot  # before the next one's rows are read
+    first = next(waiting, None)
+    if first is None:
+        return
+    most = None if first.memory is None else first.memory.nbytes
+    changes = DeltaCollector(files.storage, files.index_folder, task.token, files.index, most)
+    todo = again_from([first], waiting)
+    del first
+    # unlike generators, this holds no slot while the next one is read
+    yield from with_deltas(map(partial(_write_slot, plan, task, changes), todo), changes)
+
+
+def with_deltas(written: Iterable[WrittenFile], changes: DeltaCollector) -> Iterator[WrittenFile]:
+    """New files of a task; the last one names those with the task's changes of the record index."""
+    last: WrittenFile | None = None
+    for file in written:
         if last is not None:
             yield last
-        last = written
-    if last is not None and changes is not None:
+        last = file
+    if last is not None:
         yield dataclasses.replace(last, index_deltas=changes.write())
 
 
-def _write_slot(plan: ClusterPlan, slot: SlotRows, task: TaskIdentity, changes: DeltaCollector) -> WrittenFile:
+def _write_slot(plan: ClusterPlan, task: TaskIdentity, changes: DeltaCollector, slot: SlotRows) -> WrittenFile:
     group = plan.group_of(int(next(slot.pieces([BUCKET_COLUMN]))[BUCKET_COLUMN][0].as_py()))
     file_id = new_file_id() if group.bucket is None else new_bucket_file_id(group.bucket)
     none: Any = pa.array([], pa.string())

@@ -18,12 +18,14 @@ from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.slices.file_names import bucket_of_file_id
 from table_format.storage import Storage
+from table_format.table.bucket_counts import RESCALE_KEY
 from table_format.table.client import SCHEMA_KEY, TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.execution.executor import in_threads
 from table_writer.metadata.index_deltas import DeltaFile, changed_groups, read_deltas
 from table_writer.metadata.index_files import FEW_CHANGES, IndexChanges
-from table_writer.timeline.instants import RequestedReplaceMetadata
+from table_writer.timeline import heartbeat
+from table_writer.timeline.instants import RequestedReplaceMetadata, is_clustering
 
 Slot = tuple[str, str | int]
 
@@ -94,8 +96,8 @@ def check_conflicts(
         cleared: whether this write replaces everything in a partition, given its path.
 
     Raises:
-        ConflictError: another write changed the same file groups or buckets, wrote into a partition that this one
-            clears, or evolved the schema differently.
+        ConflictError: another write changed the same file groups or buckets, or the number of buckets, wrote into a
+            partition that this one clears, or evolved the schema differently.
         TransactionError: a clustering that was planned before this write began is about to replace its file groups.
     """
     own_slots = touched_slots(metadata, bucketed=bucketed)
@@ -104,6 +106,9 @@ def check_conflicts(
         if instant.action == Action.RESTORE:
             raise ConflictError(f"{own.time}: restore {instant.time} took writes back {_MEANWHILE}")
         other_metadata = timeline.commit_metadata(instant)
+        if RESCALE_KEY in other_metadata.extra_metadata:
+            # also where no file group is common: this write's rows may lie in new ones, numbered by the old count
+            raise ConflictError(f"{own.time}: resize {instant.time} changed the number of buckets {_MEANWHILE}")
         slots = touched_slots(other_metadata, bucketed=bucketed)
         common = own_slots & slots
         if cleared is not None:
@@ -137,6 +142,17 @@ def check_alone(timeline: Timeline, own: Instant, before: TimelineState) -> None
             f"{own.time}: instant {instant.time} ({instant.action}) completed while this write was under way, which "
             "must be the only one; nothing was written, try again"
         )
+
+
+def foreign_writes(timeline: Timeline) -> list[Instant]:
+    """Pending instants of other tools, which look at no conflict with a write of ours; no plans of clusterings."""
+    return [
+        one
+        for one in timeline.pending
+        if one.action != Action.SAVEPOINT
+        and not is_clustering(timeline, one)
+        and not (one.action in WRITE_ACTIONS and heartbeat.is_own(timeline.storage, one.time))
+    ]
 
 
 def clustered_slots(timeline: Timeline, *, bucketed: bool) -> dict[Slot, Instant]:

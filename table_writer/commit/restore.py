@@ -15,7 +15,9 @@ from table_format.instant import WRITE_ACTIONS, Action, Instant
 from table_format.slices.file_slices import latest_base_files, list_data_files
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
+from table_writer.commit.conflicts import foreign_writes
 from table_writer.commit.rollback import roll_back, settled_timeline
+from table_writer.commit.table_properties import settle_counts
 from table_writer.execution.executor import Mapper, in_threads
 from table_writer.services.clean import resume_cleans
 from table_writer.services.savepoint import state_files, write_at
@@ -28,7 +30,6 @@ from table_writer.services.undo import (
     touched_partitions,
     undo_writes,
 )
-from table_writer.timeline import heartbeat
 from table_writer.timeline.instants import is_clustering, table_lock
 from table_writer.timeline.options import ProtocolOptions
 
@@ -68,7 +69,7 @@ def restore_table(
         undo = _plan_restore(client, timeline, target, dry_run=dry_run)
         if dry_run or not undo.instants:
             return report_of(undo)
-        return undo_writes(client, undo, timeline, options or {}, mapper)
+        return _undone(client, undo, timeline, options or {}, mapper)
 
     return _locked(client, protocol, service)
 
@@ -106,9 +107,18 @@ def rollback_write(
         undo = _plan_rollback(client, timeline, write, dry_run=dry_run)
         if dry_run:
             return report_of(undo)
-        return undo_writes(client, undo, timeline, options or {}, mapper)
+        return _undone(client, undo, timeline, options or {}, mapper)
 
     return _locked(client, protocol, service)
+
+
+def _undone(
+    client: TableClient, undo: Undo, timeline: Timeline, options: Mapping[str, str], mapper: Mapper
+) -> UndoReport:
+    """Take writes back, and with a resize the bucket count."""
+    report = undo_writes(client, undo, timeline, options, mapper)
+    settle_counts(client, client.timeline())
+    return report
 
 
 def _locked(client: TableClient, protocol: ProtocolOptions, service: Callable[[], UndoReport]) -> UndoReport:
@@ -205,11 +215,9 @@ def _refuse_saved(place: str, timeline: Timeline, target: Instant) -> None:
 
 def _refuse_foreign_writers(client: TableClient, timeline: Timeline, plans: list[Instant]) -> None:
     """Refuse to go on beside a write that would not notice."""
-    for one in timeline.pending:
-        if one in plans or one.action == Action.SAVEPOINT or is_clustering(timeline, one):
+    for one in foreign_writes(timeline):
+        if one in plans:
             continue
-        if one.action in WRITE_ACTIONS and heartbeat.is_own(client.storage, one.time):
-            continue  # it conflicts at its commit
         raise TransactionError(
             f"{client.storage.uri}: {one} of another tool is pending, which would not notice that writes before it "
             "are taken back. Wait until it has ended; if its writer is dead, "

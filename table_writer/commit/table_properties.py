@@ -14,19 +14,20 @@ from typing import Any, Final
 
 from table_format.config.table_config import PROPERTIES_PATH, TableConfig, update_table_config
 from table_format.errors import CorruptFileError, UnsupportedTableError
+from table_format.table.bucket_counts import COUNT, RECORD_KEY, RESIZES, settled_counts
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 
 #: In a commit's extra metadata: JSON of properties by key.
-KEY: Final = "hoodie.catalog.table.properties"
+KEY: Final = RECORD_KEY
 
 _log = logging.getLogger(__name__)
 
-# The layout of files depends on these, so they never change.
+# The layout of files depends on these, so they never change, but for the count by resizes.
 _FIXED: Final = (
     "hoodie.table.recordkey.fields",
     "hoodie.table.partition.fields",
-    "hoodie.bucket.index.num.buckets",
+    COUNT,
     "hoodie.bucket.index.hash.field",
 )
 
@@ -48,6 +49,7 @@ _SINGLE: Final = (
     "hoodie.datasource.write.partitionpath.urlencode",
     "hoodie.metadata.index.column.stats.column.list",
     "hoodie.parquet.block.size",
+    RESIZES,
 )
 
 _PREFIXES: Final = ("hoodie.keygen.", "hoodie.datasource.write.slash.separated.")
@@ -71,12 +73,14 @@ def recorded_text(begun: Mapping[str, str], config: TableConfig) -> str:
 
 
 def lost_properties(config: TableConfig, timeline: Timeline) -> dict[str, str]:
-    """Properties that the newest commit with a record has and the table no longer has.
+    """Properties that the newest commit with a record has and the table no longer has, and the count of a resize.
 
     Raises:
         UnsupportedTableError: a property that the layout of files depends on has changed.
         CorruptFileError: the commit's record is damaged.
     """
+    counts = settled_counts(config, timeline)
+    config = TableConfig({**config.raw, **counts})
     recorded, place = _newest(config, timeline)
     for key in _FIXED:
         if key in recorded and config.raw.get(key, recorded[key]) != recorded[key]:
@@ -84,7 +88,25 @@ def lost_properties(config: TableConfig, timeline: Timeline) -> dict[str, str]:
                 f"{PROPERTIES_PATH}: {key}={config.raw[key]!r}, but by {place} the table's files are laid out by "
                 f"{recorded[key]!r}; put that back"
             )
-    return {key: text for key, text in recorded.items() if not _is_there(key, config)}
+    return {key: text for key, text in recorded.items() if not _is_there(key, config)} | counts
+
+
+def settle_counts(client: TableClient, timeline: Timeline) -> None:
+    """Bring the table's bucket count up to date, after a resize that died, or was rolled back or restored away.
+
+    Callers hold the table's lock.
+
+    Args:
+        client: the table, with its properties as they are now; they are reloaded where they change.
+        timeline: likewise.
+
+    Raises:
+        CorruptFileError: the properties, a replacecommit or, if it is needed, the archive are damaged.
+    """
+    changes = settled_counts(client.config, timeline)
+    if changes:
+        update_table_config(client.storage, changes)
+        client.reload()
 
 
 def settle_properties(client: TableClient, timeline: Timeline, adopt: Adopt | None) -> None:
@@ -102,11 +124,12 @@ def settle_properties(client: TableClient, timeline: Timeline, adopt: Adopt | No
     """
     lost = lost_properties(client.config, timeline)
     added = adopt(TableConfig({**client.config.raw, **lost})) if adopt else {}
-    if lost:
+    taken = {key: text for key, text in lost.items() if key not in client.config.raw}
+    if taken:
         _log.warning(
             "%s: another tool took %s out of %s; they are put back as the newest commit has them",
             client.storage.uri,
-            ", ".join(f"{key}={text}" for key, text in lost.items()),
+            ", ".join(f"{key}={text}" for key, text in taken.items()),
             PROPERTIES_PATH,
         )
     if lost or added:

@@ -67,7 +67,6 @@ from table_writer.timeline.markers import delete_markers, read_markers
 from table_writer.timeline.options import FailedWrites, ProtocolOptions
 
 _log = logging.getLogger(__name__)
-_BUCKET_INDEX = "BUCKET"
 
 
 class WriteTransaction:
@@ -113,9 +112,7 @@ class WriteTransaction:
         self._metadata_table: MetadataTable | None = None
         self._dropped = weakref.finalize(self, heartbeat.silence)
         self._dropped.atexit = False
-        self._inflight = False
-        self._published = False
-        self._ended = False
+        self._inflight = self._published = self._ended = False
 
     @classmethod
     def begin(
@@ -127,7 +124,7 @@ class WriteTransaction:
         adopt: Adopt | None = None,
         *,
         known: Timeline | None = None,
-    ) -> WriteTransaction:
+    ) -> Self:
         """Start a write.
 
         Args:
@@ -147,7 +144,7 @@ class WriteTransaction:
         protocol, index = ProtocolOptions.parse(options), IndexOptions.parse(options)
         if action not in (Action.COMMIT, Action.REPLACECOMMIT):
             raise TransactionError(f"{action!r} is not the action of a write: give commit or replacecommit")
-        begun: WriteTransaction | None = None
+        begun: Self | None = None
         try:
             with _lock_on_a_full_disk(client, protocol):
                 if recover_table_config(client.storage):
@@ -273,7 +270,7 @@ class WriteTransaction:
                 if changes is not None and has_private_index(self.client):
                     metadata.extra_metadata[MAINTAINED_KEY] = MAINTAINED
                 self._carry_schema(timeline, metadata, schema_json)
-                metadata.extra_metadata[PROPERTIES_KEY] = recorded_text(self._begun, self.client.config)
+                metadata.extra_metadata[PROPERTIES_KEY] = self._recorded_properties()
                 lock.check()
                 timeline = self.client.timeline(timeline)
                 own = self._require_pending(timeline)
@@ -394,8 +391,7 @@ class WriteTransaction:
         )
 
     def _is_bucketed(self) -> bool:
-        kind = self.client.config.index_type or self._options.get("hoodie.index.type", "")
-        return kind.upper() == _BUCKET_INDEX
+        return (self.client.config.index_type or self._options.get("hoodie.index.type", "")).upper() == "BUCKET"
 
     def _finalize(self, metadata: CommitMetadata) -> None:
         """Delete files of failed task attempts, which have a marker and no write stat."""
@@ -413,6 +409,10 @@ class WriteTransaction:
         for partition, stats in metadata.partition_to_write_stats.items():
             if stats:
                 ensure_partition_metadata(self.storage, partition, self.instant)
+
+    def _recorded_properties(self) -> str:
+        """The table's properties that the commit records; see `recorded_text`."""
+        return recorded_text(self._begun, self.client.config)
 
     def _carry_schema(self, timeline: Timeline, metadata: CommitMetadata, schema_json: str) -> None:
         """Record the table's column ids, if it has them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -10,11 +11,13 @@ import pyarrow as pa
 from table_format.codecs.avro_schema import schema_text
 from table_format.config.table_config import KeyGeneratorType, TableConfig
 from table_format.errors import OptionError, SchemaError, UnsupportedTableError, did_you_mean
+from table_format.table.bucket_counts import RESIZES
 from table_writer.plan import option_registry as registry
 from table_writer.plan.merge_rule import check_merge_rule, given_merge_mode, new_table_rule, ordering_properties
 from table_writer.plan.option import Option
 from table_writer.plan.options import WriteOptions
 
+_LOG = logging.getLogger(__name__)
 _GENERATORS: Final = {
     KeyGeneratorType.SIMPLE: "org.apache.hudi.keygen.SimpleKeyGenerator",
     KeyGeneratorType.COMPLEX: "org.apache.hudi.keygen.ComplexKeyGenerator",
@@ -155,6 +158,19 @@ def bucket_count(options: WriteOptions, config: TableConfig) -> int:
     return int(options.texts[registry.BUCKETS.key])
 
 
+def warn_of_other_count(options: WriteOptions, config: TableConfig) -> None:
+    """Warn of a job whose bucket count is not the table's, which was resized since."""
+    chosen = options.texts.get(registry.BUCKETS.key)
+    if chosen is not None and config.bucket_count is not None and chosen != str(config.bucket_count):
+        _LOG.warning(
+            "%s: this table was resized to %d buckets, which count; %s=%s of this job does not: leave the option out",
+            config.name,
+            config.bucket_count,
+            registry.BUCKETS.key,
+            chosen,
+        )
+
+
 def lacks_bucket_count(options: WriteOptions, config: TableConfig) -> bool:
     """Whether a table of ours with buckets has no bucket count yet, so that its first write decides it."""
     if config.bucket_count is not None or options.is_set(registry.BUCKETS):
@@ -212,7 +228,7 @@ def _comparisons(options: WriteOptions, config: TableConfig) -> Iterator[tuple[s
         (registry.TABLE_TYPE, config.table_type),
         (registry.HIVE_STYLE, str(config.hive_style).lower()),
         (registry.URL_ENCODE, str(config.url_encode).lower()),
-        (registry.BUCKETS, None if config.bucket_count is None else str(config.bucket_count)),
+        (registry.BUCKETS, _fixed_count(config)),
         (registry.COLUMN_STATS_LIST, _stored_list(config)),
     )
     if options.is_set(registry.INDEX_TYPE) and config.index_type is not None:
@@ -227,6 +243,11 @@ def _comparisons(options: WriteOptions, config: TableConfig) -> Iterator[tuple[s
     mode = given_merge_mode(options)
     if mode is not None:
         yield registry.PAYLOAD.key, mode, config.merge_mode
+
+
+def _fixed_count(config: TableConfig) -> str | None:
+    """The table's bucket count; None if jobs may still give an older one, since a resize has changed it."""
+    return None if config.bucket_count is None or config.raw.get(RESIZES) else str(config.bucket_count)
 
 
 def _stored_list(config: TableConfig) -> str | None:

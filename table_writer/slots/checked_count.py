@@ -1,7 +1,7 @@
-"""A bucket count that only the job's options give.
+"""A bucket count that other writers may not have: one that only the job's options give, or that a resize changed.
 
 Each commit records that it was checked, so that the next write need not check it again. Apache's tables do not record
-their count, and checking a job's against all files takes a listing of them.
+their count, its jobs go by their own, and checking one against all files takes a listing of them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from table_format.config.table_config import TableConfig
+from table_format.table.bucket_counts import RESIZES
 from table_format.timeline.timeline import Timeline
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.properties import bucket_count, hash_fields, index_type
@@ -22,7 +23,7 @@ KEY: Final = "hoodie.catalog.checked.buckets"
 
 @dataclass(frozen=True)
 class CheckedCount:
-    """How a job says that keys are spread over buckets, where the table's properties do not.
+    """How keys are spread over buckets, where not every writer goes by the table's properties.
 
     Attributes:
         buckets: file groups per partition.
@@ -34,12 +35,13 @@ class CheckedCount:
 
     @classmethod
     def of(cls, options: WriteOptions, config: TableConfig) -> CheckedCount | None:
-        """The job's; None where the table has no buckets, or records their count.
+        """The table's or the job's; None where the table has no buckets, or the count that it records never changed.
 
         Raises:
             OptionError: neither the table nor the job says it.
         """
-        if index_type(options, config) != "BUCKET" or config.bucket_count is not None:
+        fixed = config.bucket_count is not None and not config.raw.get(RESIZES)
+        if index_type(options, config) != "BUCKET" or fixed:
             return None
         named = hash_fields(options, config)
         return cls(bucket_count(options, config), tuple(name for name in config.record_key_fields if name in named))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -87,14 +88,14 @@ def numbered(files: pa.Table, numbers: Any) -> pa.Table:
 
 
 def refuse_other_count(storage: Storage, files: BucketFiles, buckets: int, hash_fields: Sequence[str]) -> None:
-    """Refuse a bucket count that only the job's options give, if keys of the table contradict it.
+    """Refuse a bucket count that other writers may not have, if keys of the table contradict it.
 
-    Checks the first and last key of one file in each of up to 64 partitions, from its footer.
+    Checks the first and last key of the newest file in each of up to 64 partitions, from its footer.
 
     Args:
         storage: the table's.
         files: current files.
-        buckets: file groups per partition, by the job's options.
+        buckets: file groups per partition.
         hash_fields: fields that decide the bucket, in the order of the record key.
 
     Raises:
@@ -112,14 +113,15 @@ def refuse_other_count(storage: Storage, files: BucketFiles, buckets: int, hash_
                 raise OptionError(
                     f"hoodie.bucket.index.num.buckets={buckets} with hash fields {','.join(hash_fields)}, but by that "
                     f"key {key!r} of {row['path']} belongs to another bucket: give both as the jobs that wrote the "
-                    "table did"
+                    "table did. If the table was resized, a job of Apache Hudi's was left at the old number and has "
+                    "written rows a second time: stop it, and restore the table to the write before"
                 )
 
 
 def _a_file_each(files: pa.Table) -> list[dict[str, Any]]:
-    """Path and bucket of one file of each partition."""
-    rows: list[dict[str, Any]] = files.select(["partition", "path", "bucket"]).to_pylist()
-    return list({row["partition"]: row for row in rows}.values())
+    """Path and bucket of the newest file of each partition."""
+    rows: list[dict[str, Any]] = files.select(["partition", "path", "bucket", "instant"]).to_pylist()
+    return list({row["partition"]: row for row in sorted(rows, key=itemgetter("instant"))}.values())
 
 
 def _bucket_numbers(files: pa.Table) -> Any:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from hudi_catalog.table import Table, create_table, open_table
+from table_format.errors import OptionError
 from table_writer.commit.clustering import pending_clusterings
 from tests.engines.apache_tables import record_index
 from tests.support.apache_hudi_client import ALL_VERSIONS, ApacheHudi
@@ -92,3 +93,36 @@ def test_apache_and_we_cluster_in_turns(release: Any, tmp_path: Path) -> None:
             table.bootstrap_index()  # 0.15's procedures leave it out of use
         table.upsert(put(batch(int(version[0]) + 5, 4)))
         check(path, apache, wanted)
+
+
+def test_apache_reads_and_writes_on_after_a_resize(release: Any, tmp_path: Path) -> None:
+    """Its jobs give the number of buckets themselves: with the new one they find our rows."""
+    path = tmp_path / "b"
+    table = create_table(path, SCHEMA, record_key="id", partition_by="p", ordering="v", name="it", buckets=4)
+    wanted: dict[str, tuple[Any, ...]] = {}
+
+    def put(rows: pa.Table) -> pa.Table:
+        wanted.update({row["id"]: tuple(row.values()) for row in rows.to_pylist()})
+        return rows
+
+    table.upsert(put(batch(0)))
+    job = {key: value for key, value in JOB.items() if "index" not in key} | {"hoodie.index.type": "BUCKET"}
+    count = "hoodie.bucket.index.num.buckets"
+    apache = release("0.15.0")
+    for buckets, number in ((8, 1), (2, 2), (3, 3)):
+        assert open_table(path).resize(buckets, acknowledge_fixed_writers=number > 1).rows == len(wanted)
+        check(path, apache, wanted)
+        changed = batch(0, 3).set_column(2, "v", pa.array([90 + number] * 3))
+        apache.write(path, put(pa.concat_tables([changed, batch(number, 5)])), {**job, count: str(buckets)})
+        table = check(path, apache, wanted)
+        [verdict] = [one for one in table.scan("id = 'k0_0'").plan().results if one.name == "bucket"]
+        assert verdict.pruned, verdict
+    with pytest.raises(OptionError, match="acknowledge-fixed-writers"):
+        open_table(path).resize(6)
+    check(path, release("1.2.0"), wanted)
+    # why: a job that is left at the old number writes rows twice, and our next write says so
+    open_table(path).resize(6, acknowledge_fixed_writers=True)
+    apache.write(path, batch(0), {**job, count: "3"})
+    assert len(tuples(apache.read(path))) > len(wanted)
+    with pytest.raises(OptionError, match="left at the old number"):
+        open_table(path).upsert(batch(5, 1))

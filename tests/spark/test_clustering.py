@@ -37,3 +37,19 @@ def test_a_table_is_clustered_by_tasks(spark: SparkSession, tmp_path: Path) -> N
     assert table.scan(columns=["id", "x", "y", "_hoodie_commit_time"]).to_arrow().sort_by("id").equals(before)
     assert table.verify_index().is_right
     assert table.to_df().where("x < 10").count() == sum(value < 10 for value in before["x"].to_pylist())
+
+
+def test_buckets_are_split_merged_and_exchanged_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    table = HudiTable.create(spark, str(tmp_path / "t"), "id string, v bigint", record_key="id", buckets=2)
+    table.upsert(pa.table({"id": [f"k{n}" for n in range(500)], "v": list(range(500))}))
+    names = ["id", "v", "_hoodie_commit_time"]
+    before = table.scan(columns=names).to_arrow().sort_by("id")
+    for count, way in ((6, "split"), (3, "merge"), (4, "overwrite")):
+        report = table.resize(count)
+        assert (report.way, report.rows, report.files_after) == (way, 500, count)
+        assert table.scan(columns=names).to_arrow().sort_by("id").equals(before)
+        # our own writer takes the table's count
+        table.upsert(pa.table({"id": ["k7"], "v": [7]}), {"hoodie.bucket.index.num.buckets": "2"})
+        before = table.scan(columns=names).to_arrow().sort_by("id")
+        assert table.to_df().where("id = 'k7'").count() == 1
+    assert table.to_df().count() == 500

@@ -7,8 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 import hudi_catalog
+from catalog import table_stats
 from hudi_catalog.cli.main import app
-from table_format.errors import ArgumentError, OptionError, TableNotFoundError
+from table_format.errors import ArgumentError, OptionError, TableNotFoundError, UnsupportedTableError
 
 BY_HAND = {"hoodie.clean.automatic": "false"}
 
@@ -86,6 +87,33 @@ def test_stats(shop: str) -> None:
     text = run("stats", shop, "--orphans")
     assert "older files" in text
     assert "of no instant" in text
+
+
+def test_resize(shop: str) -> None:
+    hudi_catalog.open_table(shop).upsert([{"id": number, "v": number} for number in range(2, 40)])
+    assert run("resize", shop, "--buckets", "4", "--dry-run").startswith(
+        "would resize 1 to 4 buckets by split: 1 files"
+    )
+    assert run("resize", shop, "--buckets", "4").startswith("resized 1 to 4 buckets by split: 1 files")
+    assert run("resize", shop, "--buckets", "4") == "nothing to do: 4 buckets\n"
+    report = json.loads(run("resize", shop, "--auto", "--json"))
+    assert (report["before"], report["after"], report["way"], report["rows"]) == (4, 1, "merge", 39)
+    assert hudi_catalog.open_table(shop).scan("id = 7").count() == 1
+    for arguments, words in (((), "--buckets N"), (("--buckets", "3", "--auto"), "--buckets N")):
+        with pytest.raises(OptionError, match=words):
+            CliRunner().invoke(app, ["resize", shop, *arguments], catch_exceptions=False)
+    with pytest.raises(UnsupportedTableError, match="--partition a"):
+        CliRunner().invoke(app, ["resize", shop, "--buckets", "3", "--partition", "a"], catch_exceptions=False)
+
+
+def test_stats_tell_when_files_of_buckets_are_too_large(shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "resize to" not in run("stats", shop)
+    monkeypatch.setattr(table_stats, "FILE_TARGET", 1000)
+    monkeypatch.setattr(table_stats.advised_buckets, "__defaults__", (1000,))
+    skew = json.loads(run("stats", shop, "--json"))["skew"]
+    assert skew["count"] == 1
+    assert skew["advised"] > 1
+    assert f"resize to {skew['advised']} (hudi-catalog resize PATH --auto)" in run("stats", shop)
 
 
 @pytest.mark.parametrize("command", ["clean", "repair", "stats"])

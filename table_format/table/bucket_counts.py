@@ -1,0 +1,197 @@
+"""How many buckets a table's partitions have: a number that resizes change, and that differs between its states.
+
+A resize is one replacecommit. Its completed file decides: it says the count before and after in its extra metadata.
+`hoodie.properties` follow it, in this order, all under the table's lock:
+
+1. `hoodie.catalog.bucket.counts` gets the resize's entry, marked as unconfirmed; the count stays.
+2. The replacecommit completes.
+3. `hoodie.bucket.index.num.buckets` gets the new count, and the entry is confirmed.
+
+So properties and timeline, whichever of them was loaded first, together give the count of any state, also of past ones,
+after a crash between two steps, and when the replacecommit was archived, rolled back or restored away. Where they
+cannot tell, readers prune nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from table_format.config.table_config import TableConfig
+from table_format.errors import CorruptFileError
+from table_format.instant import Action
+from table_format.timeline.timeline import Timeline
+
+#: The table's property: its count now.
+COUNT: Final = "hoodie.bucket.index.num.buckets"
+#: The table's property: its resizes, oldest first; see `format_resizes`.
+RESIZES: Final = "hoodie.catalog.bucket.counts"
+#: In the extra metadata of a resize's replacecommit: the counts before and after, separated by a space.
+RESCALE_KEY: Final = "hoodie.catalog.bucket.rescale"
+#: In a commit's extra metadata: JSON of the properties that the write went by.
+RECORD_KEY: Final = "hoodie.catalog.table.properties"
+#: Apache's name of the operation, from 1.1 on. Older releases refuse to read a commit with it.
+OPERATION: Final = "BUCKET_RESCALE"
+
+_ENTRY: Final = re.compile(r"(\d{1,20})/([1-9]\d{0,7})/([1-9]\d{0,7})(\??)")
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """One change of a table's bucket count.
+
+    Attributes:
+        instant: of the replacecommit.
+        before: buckets of each partition up to it.
+        after: buckets from it on.
+        confirmed: whether it is known to have completed.
+    """
+
+    instant: str
+    before: int
+    after: int
+    confirmed: bool = True
+
+    @property
+    def note(self) -> dict[str, str]:
+        """What the replacecommit's extra metadata say of it."""
+        return {RESCALE_KEY: f"{self.before} {self.after}"}
+
+
+def format_resizes(resizes: Iterable[Resize]) -> str:
+    """The text of a table's property: `<instant>/<before>/<after>` separated by commas, `?` after unconfirmed ones.
+
+    >>> format_resizes([Resize("20260101000000000", 8, 16), Resize("20260202000000000", 16, 32, confirmed=False)])
+    '20260101000000000/8/16,20260202000000000/16/32?'
+    """
+    marks = {True: "", False: "?"}
+    return ",".join(f"{one.instant}/{one.before}/{one.after}{marks[one.confirmed]}" for one in resizes)
+
+
+def recorded_resizes(config: TableConfig) -> list[Resize]:
+    """The resizes that a table's properties list, oldest first.
+
+    Raises:
+        CorruptFileError: a text that `format_resizes` does not make.
+    """
+    entries: list[Resize] = []
+    for text in filter(None, config.raw.get(RESIZES, "").split(",")):
+        match = _ENTRY.fullmatch(text.strip())
+        if match is None:
+            raise CorruptFileError(".hoodie/hoodie.properties", 0, f"{RESIZES}: {text!r} is no resize")
+        instant, before, after, mark = match.groups()
+        entries.append(Resize(instant, int(before), int(after), confirmed=not mark))
+    return entries
+
+
+def resize_of(extra: dict[str, str], instant: str) -> Resize | None:
+    """The resize that a commit's extra metadata tell of; None for other commits."""
+    before, _, after = extra.get(RESCALE_KEY, "").partition(" ")
+    return Resize(instant, int(before), int(after)) if before.isdigit() and after.isdigit() else None
+
+
+def bucket_count_as_of(config: TableConfig, timeline: Timeline, as_of: str | None = None) -> int | str | None:
+    """The buckets of each partition in one state of a table.
+
+    Args:
+        config: the table's properties, loaded before or after the timeline.
+        timeline: of the table.
+        as_of: instant of the state; None for the newest.
+
+    Returns:
+        The count; None where nothing records it, as in Apache's tables; or a text, why it is in doubt.
+
+    Raises:
+        CorruptFileError: the properties, or a replacecommit, are damaged.
+    """
+    entries = recorded_resizes(config)
+    doubtful = next((one for one in entries if _is_doubtful(one, timeline)), None)
+    if doubtful is not None:
+        return f"whether resize {doubtful.instant} completed is not known, since its instant is archived"
+    known = _merged([one for one in entries if _is_committed(one, timeline)], _active_resizes(timeline))
+    count = config.bucket_count
+    if known or entries:
+        first = (known or entries)[0]
+        earlier = [one for one in known if as_of is None or one.instant <= as_of]
+        count = earlier[-1].after if earlier else first.before
+    newest = timeline.last_completed_write(as_of)
+    if newest is None:
+        return count
+    recorded = _recorded_count(timeline.extra_metadata(newest))
+    if recorded is not None and recorded != str(count):
+        return f"{timeline.path(newest)} was written with {recorded} buckets, the table's properties give {count}"
+    return count
+
+
+def settled_counts(config: TableConfig, timeline: Timeline) -> dict[str, str]:
+    """Properties to change so that they are as the timeline has it; none where they are.
+
+    Args:
+        config: the table's properties, loaded under the table's lock or to be checked only.
+        timeline: of the table, as it is now.
+
+    Raises:
+        CorruptFileError: the properties, a replacecommit or, if it is needed, the archive are damaged.
+    """
+    entries, active = recorded_resizes(config), _active_resizes(timeline)
+    if not entries and not active:
+        return {}
+    pending = {one.time for one in timeline.pending}
+    committed = _merged([one for one in entries if _is_surely_committed(one, timeline)], active)
+    times = {one.instant for one in committed}
+    # one that is pending may be about to complete
+    kept = [*committed, *(one for one in entries if one.instant in pending and one.instant not in times)]
+    text = format_resizes(sorted(kept, key=lambda one: one.instant))
+    count = committed[-1].after if committed else entries[0].before
+    changes = {COUNT: str(count), RESIZES: text}
+    return {key: value for key, value in changes.items() if config.raw.get(key, "") != value}
+
+
+def with_resize(config: TableConfig, resize: Resize) -> str:
+    """The text of the property with one more resize."""
+    others = [one for one in recorded_resizes(config) if one.instant != resize.instant]
+    return format_resizes([*others, resize])
+
+
+def _active_resizes(timeline: Timeline) -> list[Resize]:
+    """Those of completed replacecommits on the timeline, oldest first."""
+    writes = (write for write in timeline.writes if write.action == Action.REPLACECOMMIT)
+    resizes = (resize_of(timeline.extra_metadata(write), write.time) for write in writes)
+    return [one for one in resizes if one is not None]
+
+
+def _merged(entries: Iterable[Resize], active: Iterable[Resize]) -> list[Resize]:
+    by_instant = {one.instant: replace(one, confirmed=True) for one in (*entries, *active)}
+    return [by_instant[instant] for instant in sorted(by_instant)]
+
+
+def _is_committed(one: Resize, timeline: Timeline) -> bool:
+    """By the rule by which its files are valid."""
+    return timeline.is_committed(one.instant)
+
+
+def _is_doubtful(one: Resize, timeline: Timeline) -> bool:
+    """Whether its replacecommit was archived, or rolled back long ago, before anybody confirmed it."""
+    if one.confirmed or any(write.time == one.instant for write in timeline.instants):
+        return False
+    return timeline.is_committed(one.instant)
+
+
+def _is_surely_committed(one: Resize, timeline: Timeline) -> bool:
+    if _is_doubtful(one, timeline):
+        return one.instant in timeline.archive.writes
+    return _is_committed(one, timeline)
+
+
+def _recorded_count(extra: dict[str, str]) -> str | None:
+    text = extra.get(RECORD_KEY)
+    if text is None:
+        return None
+    try:
+        count = json.loads(text).get(COUNT)
+    except (ValueError, AttributeError):
+        return None  # writers say what is wrong with it
+    return count if isinstance(count, str) else None
