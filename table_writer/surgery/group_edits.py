@@ -108,7 +108,8 @@ class GroupEdits:
     """Computes the edits of one file.
 
     Attributes:
-        sample: the first row group that was compared and its rows, while an edit may be refused by what it shows.
+        sample: the first row group that was compared and what was read of its rows, while an edit may be refused by
+            what it shows.
     """
 
     def __init__(self, change: FileChange, opened: OpenedFile, policy: SurgeryPolicy) -> None:
@@ -156,7 +157,8 @@ class GroupEdits:
     def _updated(self, group: Touched, *, keep: bool) -> NewColumns:
         """The columns in which updated rows differ, and the meta columns of commit time and sequence number."""
         new = self._change.added
-        stored = self._opened.read_stored([group.number], [*_STAMPS, *self._user])
+        known = self.sample[1] if keep and self.sample is not None else None
+        stored = self._opened.read_stored([group.number], [*_STAMPS, *self._user], known)
         self.sample = (group.number, stored) if keep else None
         replaced = stored.table(self._user, from_numpy(group.replaced))
         changed = changed_columns(replaced, new.take(from_numpy(group.by)), self._user)
@@ -204,7 +206,9 @@ class GroupEdits:
         if group is None or step <= 1 or self._policy.too_costly(self._size(touched, appended, self._user)) is None:
             return
         sample = self._user[step // 2 :: step]
-        old = self._opened.read_keys([group.number], sample).take(from_numpy(group.replaced))
+        stored = self._opened.read_stored([group.number], sample)
+        self.sample = (group.number, stored)
+        old = stored.table(sample, from_numpy(group.replaced))
         changed = set(changed_columns(old, self._change.added.take(from_numpy(group.by)), sample))
         alike = (sample[min(number // step, len(sample) - 1)] for number in range(len(self._user)))
         names = [name for name, sampled in zip(self._user, alike, strict=True) if sampled in changed]

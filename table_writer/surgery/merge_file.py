@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,15 +80,30 @@ def spliced_statistics(
                 if not by_footer(name, [group]):
                     undecided[group].append(name)
     if undecided:
+        wanted = pa.schema([pa.field(name, kind) for name, kind in kinds.items()])
         with storage.open_input(path) as stream, named_corruption(path, stream):
-            # one text in all rows; the footer is not sure of it where it is the empty one
-            few = [name for name in (PARTITION_PATH,) if name in footer.schema.names]
-            file = parquet.ParquetFile(stream, read_dictionary=few, coerce_int96_timestamp_unit="us", pre_buffer=True)
-            for group, names in undecided.items():
-                rows = as_schema(file.read_row_group(group, columns=names), pa.schema([(n, kinds[n]) for n in names]))
-                for name in names:
-                    bounds[name].add_rows(rows.column(name))
+            for name, column in _decoded(stream, footer, undecided, wanted):
+                bounds[name].add_rows(column)
     return statistics_of((column.values() for column in bounds.values()), file_name, partition, metadata)
+
+
+def _decoded(
+    stream: Any, footer: BaseFileFooter, names_by_group: Mapping[int, Sequence[str]], schema: pa.Schema
+) -> Iterator[tuple[str, Any]]:
+    """Columns of some row groups in the table's types, some thousand rows at a time, by name."""
+    groups_by_names: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for group, names in names_by_group.items():
+        groups_by_names[tuple(names)].append(group)
+    # one text in all rows; the footer is not sure of it where it is the empty one
+    few = [name for name in (PARTITION_PATH,) if name in footer.schema.names]
+    file = parquet.ParquetFile(
+        stream, metadata=footer.metadata, read_dictionary=few, coerce_int96_timestamp_unit="us", pre_buffer=True
+    )
+    for names, groups in groups_by_names.items():
+        wanted = pa.schema([schema.field(name) for name in names])
+        for batch in file.iter_batches(row_groups=groups, columns=list(names)):
+            rows = as_schema(pa.Table.from_batches([batch]), wanted)
+            yield from zip(names, rows.columns, strict=True)
 
 
 Rows = npt.NDArray[np.int64]

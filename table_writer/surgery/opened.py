@@ -102,10 +102,19 @@ class OpenedFile:
         """Some columns of some row groups in the table's types, each column in one chunk."""
         return self.read_stored(groups, names).table(names)
 
-    def read_stored(self, groups: Sequence[int], names: Sequence[str]) -> StoredRows:
-        """As `read`, with columns that are converted when they are asked for, or some of their rows."""
+    def read_stored(self, groups: Sequence[int], names: Sequence[str], known: StoredRows | None = None) -> StoredRows:
+        """As `read`, with columns that are converted when they are asked for, or some of their rows.
+
+        Args:
+            groups: ordinals of the row groups.
+            names: of the columns.
+            known: columns of the same row groups, which are not read again.
+        """
         file, decimals = self._quick
-        return self._read(file, groups, list(names), decimals)
+        if known is None:
+            return self._read(file, groups, list(names), decimals)
+        left = [name for name in names if name not in known.rows.column_names]
+        return self._read(file, groups, left, decimals).beside(known)
 
     def whole(self, known: pa.Table, number: int, stored: StoredRows) -> pa.Table:
         """All rows, without the meta columns of partition and file name; each column in one chunk.
@@ -119,8 +128,9 @@ class OpenedFile:
         left = [name for name in names if name not in known.column_names]
         absent = [name for name in left if name not in stored.rows.column_names]
         group = stored.table([name for name in left if name not in absent])
-        for name, column in zip(absent, self.read([number], absent).columns if absent else (), strict=True):
-            group = group.append_column(self.schema.field(name), column)
+        rest = self.read([number], absent) if absent else group.select([])
+        for field, column in zip(rest.schema, rest.columns, strict=True):
+            group = group.append_column(field, column)
         others = (range(number), range(number + 1, self.footer.metadata.num_row_groups))
         before, after = ([self.read(groups, left)] if groups else [] for groups in others)
         rows = pa.concat_tables([*before, group.select(left), *after]).unify_dictionaries().combine_chunks()
@@ -146,6 +156,13 @@ class StoredRows:
     rows: pa.Table
     decimals: Mapping[str, pa.DataType]
     schema: pa.Schema
+
+    def beside(self, other: StoredRows) -> StoredRows:
+        """These columns and those of the same rows in another one."""
+        rows = self.rows
+        for field, column in zip(other.rows.schema, other.rows.columns, strict=True):
+            rows = rows.append_column(field, column)
+        return StoredRows(rows, {**self.decimals, **other.decimals}, self.schema)
 
     def table(self, names: Sequence[str], positions: Any = None) -> pa.Table:
         """Some columns in the table's types, each in one chunk.
