@@ -3,7 +3,10 @@
 import re
 from pathlib import Path
 
+from tests.engines.apache_tables import apache_tables
+from tests.engines.written_table import label, packed
 from tests.golden.__main__ import SCRIPTS
+from tests.support.apache_hudi_client import ALL_VERSIONS
 from tests.support.paths import GOLDEN
 
 _ROW = re.compile(r"^\| (`.+`) \| (.+) \|$", re.MULTILINE)
@@ -39,3 +42,9 @@ def test_one_command_runs_the_scripts() -> None:
     run = [GOLDEN / f"{script.replace('.', '/')}.py" for script in SCRIPTS]
     started = {path for path in GOLDEN.rglob("*.py") if '__name__ == "__main__"' in path.read_text()}
     assert sorted(run) == sorted(started - {GOLDEN / "__main__.py"})
+
+
+def test_the_tables_of_apache_are_packed_as_they_are_described() -> None:
+    for version in ALL_VERSIONS:
+        described = {label(version, spec) for spec in apache_tables().values() if version in spec.releases}
+        assert {path.split("/")[0] for path in packed(version)} == described, "run tests.golden.apache_tables.make"

@@ -15,23 +15,24 @@ from catalog import Table
 from pushdown import HudiExpression
 from pushdown.binding.bind import bind
 from pushdown.evaluation.rows import matches
-from tests.engines.apache_tables import apache_tables
-from tests.support.apache_hudi_client import ApacheHudi, bundle
+from tests.engines.apache_tables import ApacheTable, apache_tables
+from tests.golden.packing import read_archive
+from tests.support.apache_hudi_client import ApacheHudi
 from tests.support.filter_battery import random_filter
-from tests.support.paths import ROOT
+from tests.support.paths import GOLDEN, ROOT
 
 _FAVOURITES = ["id", "_hoodie_record_key", "part"]
-#: Tables of earlier runs. Nothing of this project makes them, so they stay what they are.
+#: Tables as they are read. Nothing of this project makes them, so they stay what they are from run to run.
 KEPT = ROOT / ".work/apache-tables"
-#: What they depend on, beside the release.
-_SOURCES = ("apache_tables.py", "edges.py", "kinds.py", "written_table.py", "apache_hudi/session.py")
+#: An archive for each release, of such tables; see `tests/golden/README.md`.
+ARCHIVES = GOLDEN / "apache_tables"
 _DIGITS = 12
 
 
 class Written:
     """One table, as Apache left it and reads it; no test changes it.
 
-    Release 1.0.2 fails to merge its own deletes with long ordering values, so 1.2.0 reads its merge-on-read tables.
+    It comes from the archive of its release; one whose description is newer than the archive is written by the release.
 
     Args:
         release: gives the running Apache Hudi of a release.
@@ -42,9 +43,7 @@ class Written:
     def __init__(self, release: Callable[[str], ApacheHudi], version: str, name: str) -> None:
         self._release, self._version = release, version
         self.spec = apache_tables()[name]
-        folder = KEPT / f"{version}-{name}-{_digest(version)}"
-        if not folder.exists():
-            self._make(folder)
+        folder = kept(release, version, self.spec)
         self.path = folder / "table"
         self.theirs = pq.read_table(folder / "rows.parquet")
         self.table = Table.open(str(self.path))
@@ -55,18 +54,6 @@ class Written:
         """The release that wrote the table, running."""
         return self._release(self._version)
 
-    def _make(self, folder: Path) -> None:
-        """Write the table, and keep it with what Apache reads of it in place of what was kept for other sources."""
-        by_newest = self._version == "1.0.2" and self.spec.name.startswith("mor")
-        making = folder.with_name(f"{folder.name}.{os.getpid()}")
-        path = self.spec.write(self.engine, making / "table")
-        reader = self._release("1.2.0") if by_newest else self.engine
-        rows = reader.read(path, options=self.spec.apache_reads_with)
-        pq.write_table(rows, making / "rows.parquet")
-        for older in KEPT.glob(f"{self._version}-{self.spec.name}-{'?' * _DIGITS}"):
-            shutil.rmtree(older)
-        making.rename(folder)
-
     def filters(self, count: int) -> list[HudiExpression]:
         chance = random.Random(self.spec.name)
         favourites = [name for name in _FAVOURITES if name in self.ours.column_names]
@@ -76,10 +63,46 @@ class Written:
         return self.ours.filter(matches(bind(expression, self.ours.schema), self.ours))
 
 
+def label(version: str, spec: ApacheTable) -> str:
+    """Name of a table's folder here and in the archive, which tells its description from others."""
+    parts = (spec.options, spec.writes, str(spec.schema), spec.apache_reads_with)
+    return f"{version}-{spec.name}-{hashlib.sha256(repr(parts).encode()).hexdigest()[:_DIGITS]}"
+
+
+def kept(release: Callable[[str], ApacheHudi], version: str, spec: ApacheTable) -> Path:
+    """Folder with the table, and with what Apache reads of it."""
+    folder = KEPT / label(version, spec)
+    if not folder.exists():
+        making = folder.with_name(f"{folder.name}.{os.getpid()}")
+        if not _unpack(version, folder.name, making):
+            _write(release, version, spec, making)
+        for older in KEPT.glob(f"{version}-{spec.name}-{'?' * _DIGITS}"):
+            shutil.rmtree(older)
+        making.rename(folder)
+    return folder
+
+
+def _unpack(version: str, name: str, folder: Path) -> bool:
+    """Unpack a table if the archive has it."""
+    members = {path: data for path, data in packed(version).items() if path.startswith(f"{name}/")}
+    for path, data in members.items():
+        target = folder / path.removeprefix(f"{name}/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+    return bool(members)
+
+
 @functools.cache
-def _digest(version: str) -> str:
-    """Of all that the tables of a release depend on."""
-    digest = hashlib.sha256(str(bundle(version).stat().st_size).encode())
-    for name in _SOURCES:
-        digest.update((Path(__file__).parent / name).read_bytes())
-    return digest.hexdigest()[:_DIGITS]
+def packed(version: str) -> dict[str, bytes]:
+    """The archive of a release."""
+    return read_archive(ARCHIVES / f"{version}.tar.xz")
+
+
+def _write(release: Callable[[str], ApacheHudi], version: str, spec: ApacheTable, folder: Path) -> None:
+    """Let a release write a table and read it.
+
+    Release 1.0.2 fails to merge its own deletes with long ordering values, so 1.2.0 reads its merge-on-read tables.
+    """
+    path = spec.write(release(version), folder / "table")
+    reader = release("1.2.0" if version == "1.0.2" and spec.name.startswith("mor") else version)
+    pq.write_table(reader.read(path, options=spec.apache_reads_with), folder / "rows.parquet")

@@ -21,6 +21,7 @@ SCRIPTS = (
     "indexes",
     "metadata_files.make",
     "corpus.make",
+    "apache_tables.make",
 )
 
 
