@@ -134,6 +134,8 @@ def _rescaled(
     plan: RescalePlan, members: BucketClass, task: TaskIdentity, changes: DeltaCollector
 ) -> Iterator[WrittenFile]:
     rows, numbers = _rows_of(plan, members)
+    if not len(numbers):
+        return  # all were deleted
     # a stable sort: each new file keeps the order of the rows
     order = np.argsort(numbers, kind="stable")
     buckets, starts = np.unique(numbers[order], return_index=True)

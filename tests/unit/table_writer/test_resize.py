@@ -116,6 +116,17 @@ def test_keys_of_several_fields(kind: pa.DataType, hashed: str, tmp_path: Path) 
         assert table.refresh().scan().count() == 80
 
 
+def test_files_without_rows_leave_none(tmp_path: Path) -> None:
+    table = make(tmp_path, 2, 6)
+    table.delete("v >= 0", QUIET)
+    assert table.refresh().files().num_rows == 4
+    for count, number in ((6, 6), (4, 7), (2, 8)):
+        report = table.resize(count, options=QUIET)
+        assert (report.rows, report.files_after) == (number - 6, number - 6)
+        table.upsert(rows(*range(number - 5)), QUIET)
+        assert open_table(tmp_path / "t").scan().count() == number - 5
+
+
 def test_past_states_are_pruned_by_their_own_count(tmp_path: Path) -> None:
     table = make(tmp_path, 2)
     times, states = [table.history()[-1].instant], [content(table)]
