@@ -122,8 +122,8 @@ def test_apache_reads_and_writes_on_after_a_resize(release: Any, tmp_path: Path)
     with pytest.raises(OptionError, match="acknowledge-fixed-writers"):
         open_table(path).resize(6)
     check(path, release("1.2.0"), wanted)
-    # why: a job that is left at the old number writes rows twice, and our next write says so. A DataFrame's compares its
-    # option with the table's property, if there is one.
+    # why: a job that is left at the old number writes rows twice, and our next write says so; a DataFrame's compares
+    # its option with the table's property, if there is one
     open_table(path).resize(6, acknowledge_fixed_writers=True)
     with pytest.raises(ApacheError, match=r"Config conflict[\s\S]*num.buckets:\s*3\s*6"):
         apache.write(path, batch(0), {**job, count: "3"})
