@@ -59,10 +59,10 @@ def sides(spark: SparkSession) -> list[Side]:
     """What is compared."""
 
     def split(path: Path) -> int:
-        return HudiTable.open(spark, str(path), options=QUIET).resize(AFTER).bytes_encoded
+        return HudiTable.open(path, session=spark, options=QUIET).resize(AFTER).bytes_encoded
 
     def anew(path: Path) -> int:
-        frame = HudiTable.open(spark, str(path)).to_df().drop(*META_COLUMNS)
+        frame = HudiTable.open(path, session=spark).to_df().drop(*META_COLUMNS)
         table = HudiTable.create(
             spark, f"{path}-anew", frame.schema, record_key=lineitem.KEY, buckets=AFTER, options=QUIET
         )
@@ -70,7 +70,7 @@ def sides(spark: SparkSession) -> list[Side]:
         return 0
 
     def exchanged(path: Path) -> int:
-        return HudiTable.open(spark, str(path), options=QUIET).resize(OTHER).bytes_encoded
+        return HudiTable.open(path, session=spark, options=QUIET).resize(OTHER).bytes_encoded
 
     def local_split(path: Path) -> int:
         return open_table(path, options=QUIET).resize(AFTER).bytes_encoded

@@ -256,8 +256,8 @@ def _refuse_other_writers(client: TableClient, timeline: Timeline, planned: Resi
     raise OptionError(
         f"{client.storage.uri}: other tools may write this table ({reason}), and a job of Apache Hudi's takes {COUNT} "
         f"from its own options: left at {planned.before}, it would put a second row of a changed key into another "
-        f"bucket, and nothing in the table stops it. Stop such jobs, set them to {planned.after}, then resize with "
-        "--acknowledge-fixed-writers (acknowledge_fixed_writers=True)"
+        f"bucket, and nothing in the table surely stops it. Stop such jobs, set them to {planned.after}, then resize "
+        "with --acknowledge-fixed-writers (acknowledge_fixed_writers=True)"
     )
 
 

@@ -72,12 +72,12 @@ class RescalePlan:
     after: int
     memory: int | None = None
 
-    def numbers(self, file: BucketFile, keys: Any) -> npt.NDArray[np.int64]:
+    def numbers(self, file: BucketFile, rows: pa.Table) -> npt.NDArray[np.int64]:
         """The new bucket of each row of a file.
 
         Args:
             file: of the old bucket.
-            keys: record keys of some of its rows.
+            rows: some of its rows, with their record keys.
 
         Raises:
             UnsupportedTableError: a row does not belong into the old bucket.
@@ -85,13 +85,13 @@ class RescalePlan:
         before = self.keys.buckets
         common = math.lcm(before, self.after)
         if common <= _MOST_COUNT:
-            places = self._buckets(keys, common)
+            places = self._buckets(rows, common)
             old, new = places % before, places % self.after
         else:
-            old, new = self._buckets(keys, before), self._buckets(keys, self.after)
+            old, new = self._buckets(rows, before), self._buckets(rows, self.after)
         strays = np.flatnonzero(old != file.bucket)
         if len(strays):
-            key, place = keys[int(strays[0])].as_py(), int(old[strays[0]])
+            key, place = rows[RECORD_KEY][int(strays[0])].as_py(), int(old[strays[0]])
             raise UnsupportedTableError(
                 f"{file.file.path}: key {key!r} lies in bucket {file.bucket}, but of {before} buckets its hash gives "
                 f"{place}: a job with another hoodie.bucket.index.num.buckets or hoodie.bucket.index.hash.field has "
@@ -100,8 +100,12 @@ class RescalePlan:
             )
         return new
 
-    def _buckets(self, keys: Any, count: int) -> npt.NDArray[np.int64]:
-        fields = self.keys.hash_fields or self.keys.spec.record_key_fields
+    def _buckets(self, rows: pa.Table, count: int) -> npt.NDArray[np.int64]:
+        """By the record keys; whole numbers, whose texts never differ, by the columns, which are hashed faster."""
+        named = self.keys.spec.record_key_fields
+        fields, keys = self.keys.hash_fields or named, one_chunk(rows[RECORD_KEY])
+        if all(name in rows.column_names and pa.types.is_integer(rows.field(name).type) for name in named):
+            return self.keys.generator.bucket_ids(rows, count, fields, keys).astype(np.int64)
         return bucket_ids_of_keys(keys, fields, count, self.keys.hash_rule).astype(np.int64)
 
 
@@ -130,6 +134,8 @@ def _rescaled(
     plan: RescalePlan, members: BucketClass, task: TaskIdentity, changes: DeltaCollector
 ) -> Iterator[WrittenFile]:
     rows, numbers = _rows_of(plan, members)
+    if not len(numbers):
+        return  # all were deleted
     # a stable sort: each new file keeps the order of the rows
     order = np.argsort(numbers, kind="stable")
     buckets, starts = np.unique(numbers[order], return_index=True)
@@ -156,7 +162,7 @@ def _rows_of(plan: RescalePlan, members: Sequence[BucketFile]) -> tuple[pa.Table
         rows = read_columns(files.storage, one.file.path, current_schema(files), files.history, sorted(few))
         keys = one_chunk(rows[RECORD_KEY])
         in_order = in_order and is_sorted(keys)
-        numbers.append(plan.numbers(one, keys))
+        numbers.append(plan.numbers(one, rows))
         tables.append(rows)
     rows, places = pa.concat_tables(tables).unify_dictionaries().combine_chunks(), np.concatenate(numbers)
     del tables
@@ -204,7 +210,7 @@ def split_by_bucket(plan: ExchangePlan, inputs: Iterable[BucketFile], task: Task
         for rows in file_batches(files, item.file, schema, _BATCH_ROWS):
             if not rows.num_rows:
                 continue
-            slots = first + plan.rescale.numbers(item, one_chunk(rows[RECORD_KEY]))
+            slots = first + plan.rescale.numbers(item, rows)
             coded = rows.append_column(CODE_COLUMN, from_numpy(np.zeros(len(rows), np.uint64)))
             coded = coded.append_column(BUCKET_COLUMN, from_numpy(slots.astype(np.int32)))
             yield SplitRows((task.number, number), coded, slots)

@@ -94,6 +94,38 @@ def test_rows_stay_and_lie_where_their_hash_says(
     assert len(content(table.refresh())) == len(old)
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
+@pytest.mark.parametrize("hashed", ["b", "a,b"])
+def test_keys_of_several_fields(kind: pa.DataType, hashed: str, tmp_path: Path) -> None:
+    """Whole numbers are hashed by columns, texts, which may hold commas and colons, by record keys."""
+    texts = pa.types.is_string(kind)
+    values = [[f"{n % 7},:" if texts else n % 7 for n in range(80)], [f"{n}:x" if texts else n for n in range(80)]]
+    options = {**QUIET, "hoodie.bucket.index.hash.field": hashed}
+    table = create_table(
+        tmp_path / "t", pa.schema([("a", kind), ("b", kind)]), record_key=["a", "b"], buckets=3, options=options
+    )
+    table.insert(pa.table(values, schema=pa.schema([("a", kind), ("b", kind)])), options)
+    for count in (6, 2, 5):
+        table.resize(count, options=QUIET)
+        table = open_table(tmp_path / "t")
+        for file in table.files().to_pylist():
+            keys = table.scan(f"_hoodie_file_name = '{file['path']}'").to_arrow()["_hoodie_record_key"]
+            buckets = bucket_ids_of_keys(keys.combine_chunks(), hashed.split(","), count)
+            assert set(buckets.tolist()) == {int(file["file_id"][:8])}
+        table.upsert(pa.table([column[:9] for column in values], schema=pa.schema([("a", kind), ("b", kind)])), QUIET)
+        assert table.refresh().scan().count() == 80
+
+
+def test_files_without_rows_leave_none(tmp_path: Path) -> None:
+    table = make(tmp_path, 2, 6)
+    table.delete("v >= 0", QUIET)
+    for count, number in ((6, 6), (4, 7), (2, 8)):
+        report = table.resize(count, options=QUIET)
+        assert (report.rows, report.files_after) == (number - 6, number - 6)
+        table.upsert(rows(*range(number - 5)), QUIET)
+        assert open_table(tmp_path / "t").scan().count() == number - 5
+
+
 def test_past_states_are_pruned_by_their_own_count(tmp_path: Path) -> None:
     table = make(tmp_path, 2)
     times, states = [table.history()[-1].instant], [content(table)]
