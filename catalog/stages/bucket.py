@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from catalog.concurrency.caches import memoize
-from catalog.snapshots.scan_options import BUCKET_COUNT, ScanOptions
+from catalog.snapshots.scan_options import BUCKET_COUNT, SAMPLE, Sample, ScanOptions
 from catalog.snapshots.snapshot import Snapshot
 from catalog.stages.named_keys import HashedKeys, HashFields, HashParts, hash_fields, hashed_keys, parts_of_key
 from catalog.stages.stage import FileRows, StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
-from table_format.errors import CorruptFileError, MissingFileError
+from table_format.errors import CorruptFileError, MissingFileError, OptionError
 from table_format.keys.bucket_index import METADATA_FOLDER, HashRing, hash_on_ring, load_rings, partition_bucket_rules
 from table_format.keys.java_hash import bucket_id_one
 
@@ -55,6 +55,40 @@ def prune_by_bucket(stage_input: StageInput) -> Verdict:
     if rings is not None:
         return _by_rings(stage_input, fields, keys, rings)
     return _by_counts(stage_input, fields, keys)
+
+
+def keep_sample(stage_input: StageInput, sample: Sample) -> Candidates:
+    """Keep the files of a sample's buckets, whatever the filter.
+
+    Args:
+        stage_input: the snapshot, the files left by earlier stages, and the options.
+        sample: of the buckets.
+
+    Raises:
+        OptionError: the table has no simple bucket index, its bucket count is not certain, or the sample's denominator
+            does not divide it.
+    """
+    snapshot, options = stage_input.snapshot, stage_input.options
+    fields = hash_fields(snapshot.config, options)
+    layout: CountedBuckets | CannotPrune
+    if isinstance(fields, CannotPrune):
+        layout = fields
+    elif snapshot.client.storage.list(METADATA_FOLDER):
+        layout = CannotPrune("buckets of consistent hashing are ranges of hashes, which differ by partition")
+    else:
+        layout = counted_buckets(snapshot, fields, options)
+    place = snapshot.client.storage.uri
+    if isinstance(layout, CannotPrune):
+        raise OptionError(f"{place}: {SAMPLE}={sample} needs a table of simple buckets: {layout.reason}")
+    if layout.count % sample.of:
+        divisors = [number for number in range(1, layout.count + 1) if layout.count % number == 0]
+        raise OptionError(
+            f"{place}: {SAMPLE}={sample} names whole buckets, and {sample.of} does not divide the table's "
+            f"{layout.count} buckets; give one of {', '.join(map(str, divisors))} after the slash"
+        )
+    keep = layout.numbers[stage_input.rows] % sample.of < sample.buckets
+    chosen = layout.count // sample.of * sample.buckets
+    return Candidates(keep, f"{sample.buckets} of every {sample.of} buckets: {chosen:,} of {layout.count:,}")
 
 
 def _by_rings(stage_input: StageInput, fields: HashFields, keys: HashedKeys, rings: HashRings) -> Verdict:

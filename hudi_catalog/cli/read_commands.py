@@ -42,6 +42,9 @@ Incremental = Annotated[
 ReadOptimized = Annotated[
     bool, typer.Option("--read-optimized", help="Base files only, without the changes in log files.")
 ]
+Sample = Annotated[
+    str | None, typer.Option("--sample", help="Whole buckets of a bucketed table: 3/64 for 3 of every 64.")
+]
 Buckets = Annotated[
     int | None, typer.Option("--buckets", min=1, help="Bucket count, for tables that do not record it (Apache's).")
 ]
@@ -103,12 +106,13 @@ def plan(
     as_of: AsOf = None,
     incremental: Incremental = None,
     read_optimized: ReadOptimized = False,
+    sample: Sample = None,
     buckets: Buckets = None,
     option: Options = None,
     as_json: Json = False,
 ) -> None:
     """List the files that may hold matching rows; with --json as splits, with each stage's counts."""
-    arguments = _ScanArguments(where, as_of, incremental, read_optimized, _options(buckets, option))
+    arguments = _ScanArguments(where, as_of, incremental, read_optimized, sample, _options(buckets, option))
     planned = arguments.scan(path).plan()
     if as_json:
         print_json(plan_json(planned))
@@ -128,13 +132,14 @@ def explain(
     as_of: AsOf = None,
     incremental: Incremental = None,
     read_optimized: ReadOptimized = False,
+    sample: Sample = None,
     buckets: Buckets = None,
     option: Options = None,
     html: Annotated[str | None, typer.Option("--html", help="Draw the plan into this HTML file.")] = None,
     as_json: Json = False,
 ) -> None:
     """Explain how each planning stage narrowed the files, and why; --html draws it."""
-    arguments = _ScanArguments(where, as_of, incremental, read_optimized, _options(buckets, option))
+    arguments = _ScanArguments(where, as_of, incremental, read_optimized, sample, _options(buckets, option))
     planned = arguments.scan(path).plan()
     if html is not None:
         with open(html, "w", encoding="utf-8") as stream:
@@ -162,13 +167,14 @@ def read(
     as_of: AsOf = None,
     incremental: Incremental = None,
     read_optimized: ReadOptimized = False,
+    sample: Sample = None,
     buckets: Buckets = None,
     option: Options = None,
     as_json: Json = False,
 ) -> None:
     """Print matching rows; with --json one object per row."""
     names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
-    arguments = _ScanArguments(where, as_of, incremental, read_optimized, _options(buckets, option))
+    arguments = _ScanArguments(where, as_of, incremental, read_optimized, sample, _options(buckets, option))
     scan = arguments.scan(path, names)
     if as_json:
         _write_rows(scan, limit)
@@ -189,6 +195,7 @@ class _ScanArguments:
     as_of: str | None
     incremental: str | None
     read_optimized: bool
+    sample: str | None
     options: dict[str, str]
 
     def scan(self, path: str, columns: list[str] | None = None) -> Scan:
@@ -198,6 +205,7 @@ class _ScanArguments:
             as_of=self.as_of,
             incremental=None if self.incremental is None else _range(self.incremental),
             query_type=READ_OPTIMIZED if self.read_optimized else SNAPSHOT,
+            sample=self.sample,
             options=self.options,
         )
 
