@@ -16,8 +16,8 @@ import pyarrow as pa
 from catalog.planner import Plan
 from catalog.rows.slice_rows import needed_columns, slice_batches
 from catalog.scan import Scan, read_plan
-from catalog.stages.bucket import CountedBuckets, counted_buckets
-from catalog.stages.named_keys import HashFields, hash_fields, uncertain_keys
+from catalog.stages.bucket import CountedBuckets, simple_buckets
+from catalog.stages.named_keys import HashFields, uncertain_keys
 from catalog.table import Table
 from pushdown.columns import unknown_column
 from pushdown.evaluation.rows import matches
@@ -78,18 +78,16 @@ class Side:
     def buckets(self) -> Buckets | CannotPrune:
         """Which bucket each file is of, where rows of equal keys are surely in the same one."""
         snapshot, options = self.scan.snapshot, self.scan.options
-        fields = hash_fields(snapshot.config, options)
-        if isinstance(fields, CannotPrune):
-            return fields
+        hashed = simple_buckets(snapshot, options)
+        if isinstance(hashed, CannotPrune):
+            return hashed
+        fields, counted = hashed
         strange = [name for name in fields.hashed if name not in self.keys]
         if strange:
             return CannotPrune(f"its buckets are by {', '.join(fields.hashed)}, and {strange[0]} is no key of the join")
         doubt = uncertain_keys(snapshot, fields)
         if doubt is not None:
             return CannotPrune(doubt)
-        counted = counted_buckets(snapshot, fields, options)
-        if isinstance(counted, CannotPrune):
-            return counted
         buckets = Buckets(fields, counted)
         if all(_is_number(self.type_of(name)) for name in fields.key_fields if name in snapshot.schema.names):
             return buckets

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from table_format.config.option_values import choice, flag, known_options, names, whole_number
 from table_format.errors import OptionError
+from table_format.keys.partition_buckets import EXPRESSIONS, BucketRules, claimed_rules
 
 BUCKET_COUNT = "hoodie.bucket.index.num.buckets"
 BUCKET_HASH_FIELDS = "hoodie.bucket.index.hash.field"
@@ -27,7 +28,18 @@ _ALIASES = {
 SERVICE_KEYS = (FOOTER_LIMIT, THREADS, UNIQUE_KEYS)
 """Keys that a service may set for all its tables."""
 
-_KEYS = (BUCKET_COUNT, BUCKET_HASH_FIELDS, FOOTER_LIMIT, THREADS, SPLIT_SIZE, BLOCK_SIZE, UNIQUE_KEYS, HOLES, SAMPLE)
+_KEYS = (
+    BUCKET_COUNT,
+    BUCKET_HASH_FIELDS,
+    EXPRESSIONS,
+    FOOTER_LIMIT,
+    THREADS,
+    SPLIT_SIZE,
+    BLOCK_SIZE,
+    UNIQUE_KEYS,
+    HOLES,
+    SAMPLE,
+)
 _SAMPLE = re.compile(r"([0-9]{1,9})\s*/\s*([0-9]{1,9})", re.ASCII)
 
 
@@ -74,6 +86,8 @@ class ScanOptions:
     Attributes:
         bucket_count: buckets of each partition, for a table whose `hoodie.properties` don't say;
             `hoodie.bucket.index.num.buckets`.
+        bucket_rules: bucket counts by partition, for a table whose `hoodie.properties` don't say, and `bucket_count`
+            for other partitions; `hoodie.bucket.index.partition.expressions`.
         bucket_hash_fields: record key columns that are hashed; `hoodie.bucket.index.hash.field`.
         footer_limit: greatest number of Parquet footers to read for statistics that no index has, 0 for none;
             `hoodie.catalog.scan.footer.limit`.
@@ -91,6 +105,7 @@ class ScanOptions:
 
     bucket_count: int | None = None
     bucket_hash_fields: tuple[str, ...] | None = None
+    bucket_rules: BucketRules | None = None
     footer_limit: int = 1000
     threads: int = 8
     split_size: int | None = None
@@ -108,8 +123,10 @@ class ScanOptions:
         """
         renamed = {_ALIASES.get(key, key): value for key, value in (options or {}).items()}
         values = known_options(renamed, _KEYS, "a scan")
+        count = whole_number(values, BUCKET_COUNT, cls.bucket_count, 1)
         return cls(
-            bucket_count=whole_number(values, BUCKET_COUNT, cls.bucket_count, 1),
+            bucket_count=count,
+            bucket_rules=claimed_rules(values, count),
             bucket_hash_fields=names(values, BUCKET_HASH_FIELDS) or None,
             footer_limit=whole_number(values, FOOTER_LIMIT, cls.footer_limit, 0),
             threads=whole_number(values, THREADS, cls.threads, 1),

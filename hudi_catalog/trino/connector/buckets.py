@@ -15,13 +15,12 @@ import pyarrow as pa
 from catalog.concurrency.caches import memoize
 from catalog.snapshots.scan_options import ScanOptions
 from catalog.snapshots.snapshot import Snapshot
-from catalog.stages.bucket import CountedBuckets, counted_buckets
+from catalog.stages.bucket import CountedBuckets, simple_buckets
 from catalog.stages.named_keys import HashFields, hash_fields, uncertain_keys
 from hudi_catalog.trino.connector.types import ConnectorColumn
 from pushdown.verdict import CannotPrune
 from table_format.codecs.arrow_numpy import from_numpy, valid_mask
 from table_format.errors import StorageError
-from table_format.keys.bucket_index import METADATA_FOLDER
 from table_format.keys.java_hash import bucket_ids
 from table_format.keys.key_text import key_texts
 
@@ -61,11 +60,12 @@ def _layout(snapshot: Snapshot, options: ScanOptions, plain_texts: bool) -> tupl
     doubt = _doubtful_keys(snapshot, fields, plain_texts)
     if doubt is not None:
         return CannotPrune(doubt)
-    if snapshot.client.storage.list(METADATA_FOLDER):
-        return CannotPrune("buckets of consistent hashing are ranges of hashes, which differ by partition")
-    buckets = counted_buckets(snapshot, fields, options)
-    if isinstance(buckets, CannotPrune):
-        return buckets
+    hashed = simple_buckets(snapshot, options)
+    if isinstance(hashed, CannotPrune):
+        return hashed
+    buckets = hashed[1]
+    if buckets.by_partition:
+        return CannotPrune("bucket counts differ between partitions")
     stray = _stray_bounds(snapshot, fields.hashed, buckets)
     return CannotPrune(stray) if stray is not None else (buckets.count, fields.hashed)
 
