@@ -1,7 +1,6 @@
 """Joins of two bucketed tables in this process, beside DuckDB's own join of the same Parquet files."""
 
 import multiprocessing
-import resource
 import statistics
 import tempfile
 import time
@@ -66,7 +65,9 @@ def run(side: str, folder: Path) -> tuple[float, float, int, int]:
     wall, cpu = time.perf_counter(), time.process_time()
     rows = sum(batch.num_rows for batch in SIDES[side](folder))
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    return wall, cpu, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, rows
+    # the resource module's peak would be that of the process that started this one
+    peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return wall, cpu, int(peak.split()[1]) >> 10, rows
 
 
 def by_buckets(folder: Path) -> Iterator[pa.RecordBatch]:
@@ -89,6 +90,7 @@ def by_duckdb(folder: Path) -> Iterator[pa.RecordBatch]:
     with tempfile.TemporaryDirectory() as spilled:
         config = {"memory_limit": f"{MEMORY}B", "temp_directory": spilled}
         with duckdb.connect(config=config) as connection:
+            connection.execute("SET enable_progress_bar = false")
             columns = "l.* EXCLUDE (_hoodie_commit_time, _hoodie_commit_seqno, _hoodie_record_key, "
             columns += (
                 "_hoodie_partition_path, _hoodie_file_name), r.refunds_0, r.refunds_1, r.refunds_2, r.refunds_text"

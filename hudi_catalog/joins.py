@@ -215,6 +215,7 @@ class Join:
             config: dict[str, Any] = {"memory_limit": f"{self.memory // 2}B", "temp_directory": folder}
             connection = stack.enter_context(contextlib.closing(duckdb.connect(config=config)))
             connection.execute("SET TimeZone = 'UTC'")
+            connection.execute("SET enable_progress_bar = false")  # it would print among the rows
             # it knows no sizes of streams; the side that is held in memory is chosen here
             connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
             for pair in self._pairs():
