@@ -13,6 +13,7 @@ from benchmarks import (
     growth,
     hive,
     indexes,
+    joins,
     lifetime,
     local_writing,
     merging,
@@ -39,6 +40,7 @@ WHAT = [
     "spark_reading",
     "local_writing",
     "merging",
+    "joins",
     "planning",
     "million",
     "peers",
@@ -98,6 +100,8 @@ def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
             return "Writing without Spark", "\n".join(local_writing.table(*local_writing.measure(folder, repeats)))
         case "merging":
             return "Merges", "\n".join(merging.table(merging.measure(folder, repeats)))
+        case "joins":
+            return "Joins without Spark", "\n".join(joins.table(joins.measure(folder, repeats)))
         case "spark_reading":
             return "Reading by Spark", "\n".join(spark_reading.table(*spark_reading.measure(folder, repeats)))
         case "spark_writing":

@@ -17,13 +17,13 @@ from catalog.snapshots.snapshot import Snapshot
 from catalog.splits.file_splits import Splits, SplitSource
 from catalog.splits.residuals import Residuals
 from catalog.splits.splitter import SplitRules, Splitter
-from catalog.stages.bucket import prune_by_bucket
+from catalog.stages.bucket import keep_sample, prune_by_bucket
 from catalog.stages.column_stats import prune_by_column_statistics
 from catalog.stages.partition import prune_by_partition, prune_by_partition_statistics
 from catalog.stages.record_key import prune_by_bloom_filter, prune_by_record_key
 from catalog.stages.stage import FileRows, Stage, StageInput, StageResult
 from catalog.statistics.indexed_column import IndexedColumn
-from pushdown.expression import HudiExpression
+from pushdown.expression import Constant, HudiExpression
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from pushdown.walk import columns_of, reasons_of
 from table_format.codecs.arrow_numpy import from_numpy
@@ -141,6 +141,9 @@ def make_plan(
         expression: a filter bound to the snapshot's schema; None for all rows.
         options: of the scan.
         instants: the writes whose rows are wanted; None for all. The expression has that condition too.
+
+    Raises:
+        OptionError: the options ask for a sample that the table's buckets do not give.
     """
     begin = time.perf_counter()
     count = len(snapshot)
@@ -150,13 +153,14 @@ def make_plan(
     dropped_by = np.full(count, KEPT, np.int8) if live is None else np.where(live, np.int8(KEPT), np.int8(DEAD))
     results = []
     size = snapshot.live_bytes
-    range_stages = () if instants is None else (("instant range", instant_stage(instants)),)
-    for position, (name, stage) in enumerate((*range_stages, *STAGES)):
+    wanted = _wanted_stages(options, instants)
+    condition = Constant(value=True) if expression is None else expression
+    for position, (name, stage) in enumerate((*wanted, *STAGES)):
         started = time.perf_counter()
         before = len(rows), size
         verdict: Verdict = CannotPrune("there is no filter")
-        if expression is not None:
-            verdict = stage(StageInput(snapshot, expression, rows, options))
+        if expression is not None or position < len(wanted):
+            verdict = stage(StageInput(snapshot, condition, rows, options))
         if not isinstance(verdict, CannotPrune):
             if verdict.matched is not None and verdict.matched.any():
                 matched[rows[verdict.matched]] = True
@@ -170,6 +174,13 @@ def make_plan(
     return Plan(
         snapshot, expression, options, tuple(results), rows, matched[rows], dropped_by, time.perf_counter() - begin
     )
+
+
+def _wanted_stages(options: ScanOptions, instants: InstantRange | None) -> tuple[tuple[str, Stage], ...]:
+    """The stages that choose what a scan is of, before those that its filter narrows."""
+    sample = options.sample
+    sampled = () if sample is None else (("sample", functools.partial(keep_sample, sample=sample)),)
+    return sampled if instants is None else (*sampled, ("instant range", instant_stage(instants)))
 
 
 def _result(name: str, before: tuple[int, int], after: tuple[int, int], verdict: Verdict, begin: float) -> StageResult:

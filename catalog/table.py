@@ -16,7 +16,7 @@ from catalog.scan import Scan
 from catalog.slices.time_travel import instant_as_of, timeline_as_of
 from catalog.snapshots.incremental import InstantRange, instant_range
 from catalog.snapshots.refresh import refreshed
-from catalog.snapshots.scan_options import ScanOptions
+from catalog.snapshots.scan_options import SAMPLE, ScanOptions
 from catalog.snapshots.snapshot import Snapshot
 from catalog.statistics.column_index import DEFAULT_MEMORY
 from pushdown.binding.bind import bind
@@ -187,6 +187,7 @@ class Table:
         as_of: str | None = None,
         incremental: tuple[str, str | None] | None = None,
         query_type: str = SNAPSHOT,
+        sample: str | None = None,
         options: Mapping[str, str] | None = None,
         case_sensitive: bool = False,
         time_zone: str = "UTC",
@@ -200,6 +201,9 @@ class Table:
             incremental: only rows that were written after the first time and up to the second (None for now), as they
                 were then; see `catalog.snapshots.incremental.instant_range`.
             query_type: `snapshot`, or `read_optimized` for base files without the log files that changed them since.
+            sample: whole buckets of a bucketed table, `"3/64"` for 3 of every 64; see
+                `catalog.snapshots.scan_options.Sample`. Planning raises an OptionError where the table's buckets do not
+                give it.
             options: see `catalog.snapshots.scan_options.ScanOptions`.
             case_sensitive: whether columns of the filter that differ in case are different ones.
             time_zone: of the filter's dates and clock times where they are compared with instants.
@@ -210,7 +214,7 @@ class Table:
             PendingWriteError: a write of the incremental range is pending.
             UnsupportedTableError: an incremental query of a table whose rows have no commit time.
         """
-        parsed = ScanOptions.parse(options)
+        parsed = ScanOptions.parse(options if sample is None else {**(options or {}), SAMPLE: sample})
         condition = parse_sql(filter) if isinstance(filter, str) else filter
         instants = None
         if incremental is None:

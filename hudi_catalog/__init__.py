@@ -36,6 +36,7 @@ from table_format.lazy import lazy_names
 if TYPE_CHECKING:
     from catalog.planner import Plan
     from catalog.scan import Scan
+    from hudi_catalog.joins import Join, join
     from hudi_catalog.spark_sql import sql
     from hudi_catalog.spark_table import HudiTable
     from hudi_catalog.table import Catalog, Table, create_table, open_table
@@ -57,6 +58,7 @@ __all__ = [
     "ExpressionError",
     "HudiError",
     "HudiTable",
+    "Join",
     "LockError",
     "MissingFileError",
     "MissingPackageError",
@@ -83,6 +85,7 @@ __all__ = [
     "connect",
     "create_table",
     "explain_scan",
+    "join",
     "open_table",
     "register",
     "sql",
@@ -93,6 +96,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "catalog.planner": ("Plan",),
         "catalog.scan": ("Scan",),
+        "hudi_catalog.joins": ("Join", "join"),
         "hudi_catalog.spark_sql": ("sql",),
         "hudi_catalog.spark_table": ("HudiTable",),
         "hudi_catalog.table": ("Catalog", "Table", "create_table", "open_table"),

@@ -218,6 +218,7 @@ class HudiTable(Table):
         as_of: str | None = None,
         incremental: tuple[str, str | None] | None = None,
         read_optimized: bool = False,
+        sample: str | None = None,
         options: Options | None = None,
     ) -> DataFrame:
         """The table's rows as a lazy DataFrame, Hudi's meta columns first: those of its newest state by default.
@@ -226,7 +227,8 @@ class HudiTable(Table):
         reader reads the files that are left; see `Table.to_spark` for the arguments and errors.
         """
         current = self._current.refresh()
-        return scan_frame(self._session, question_scan(current, as_of, incremental, options, read_optimized), where)
+        scan = question_scan(current, as_of, incremental, options, read_optimized, sample=sample)
+        return scan_frame(self._session, scan, where)
 
     def history_df(self) -> DataFrame:
         """The table's current instants, newest first, with what each did."""

@@ -139,6 +139,7 @@ class Table(catalog.table.Table, TableWrites[Any]):
         as_of: str | None = None,
         incremental: tuple[str, str | None] | None = None,
         read_optimized: bool = False,
+        sample: str | None = None,
         options: Options | None = None,
     ) -> DataFrame:
         """The table's rows as a lazy DataFrame of Spark, Hudi's meta columns first: of the state that scans see.
@@ -154,6 +155,7 @@ class Table(catalog.table.Table, TableWrites[Any]):
             as_of: an instant or a time, as for `scan`.
             incremental: the rows that were written after a time and up to another, as for `scan`.
             read_optimized: base files without the log files that changed them since.
+            sample: whole buckets, as for `scan`.
             options: see `catalog.snapshots.scan_options.ScanOptions`.
 
         Raises:
@@ -165,7 +167,9 @@ class Table(catalog.table.Table, TableWrites[Any]):
         """
         from spark_writer.read.dataframe import scan_frame
 
-        return scan_frame(session, question_scan(self, as_of, incremental, options, read_optimized), where)
+        return scan_frame(
+            session, question_scan(self, as_of, incremental, options, read_optimized, sample=sample), where
+        )
 
     def stats(self, *, small_limit: int = SMALL_FILE, orphans: bool = False) -> TableStats:
         """Statistics of the table as it is now, from its metadata: files, timelines, services.
@@ -473,11 +477,13 @@ def question_scan(
     incremental: tuple[str, str | None] | None,
     options: Options | None,
     read_optimized: bool,  # as `to_spark` passes it on
+    *,
+    sample: str | None,
 ) -> Scan:
     """The scan of all rows that `to_spark` and `to_df` ask for."""
     texts = {key: str(value) for key, value in (options or {}).items()}
     kind = catalog.table.READ_OPTIMIZED if read_optimized else catalog.table.SNAPSHOT
-    return table.scan(as_of=as_of, incremental=incremental, query_type=kind, options=texts)
+    return table.scan(as_of=as_of, incremental=incremental, query_type=kind, sample=sample, options=texts)
 
 
 def divided_options(options: Options | None) -> tuple[dict[str, str], dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -19,7 +20,7 @@ from table_writer.plan.operations import Duplicates, Operation
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.path_limits import PathLimits
 from table_writer.plan.plan import CURRENT_SCHEMA, BaseFiles, KeyPlan, ListedFiles, SplitPlan
-from table_writer.plan.properties import bucket_count, warn_of_other_count
+from table_writer.plan.properties import bucket_count, bucket_rules, checked_rules, warn_of_other_count
 from table_writer.slots.current import BucketFiles
 from table_writer.slots.slot import write_slots
 from table_writer.slots.split import distinct_partitions, split_rows
@@ -39,10 +40,13 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
     """
     plans.progress.phase("looking up current files")
     operation, options = plans.operation, plans.options
-    buckets = bucket_count(options, plans.client.config)
+    buckets, rules = bucket_count(options, plans.client.config), None
     warn_of_other_count(options, plans.client.config)
-    current = BucketFiles(plans.files, buckets)
-    keys = plans.key_plan(plans.files.paths(), buckets)
+    if bucket_rules(options, plans.client.config) is not None:
+        rules = checked_rules(options, plans.client, plans.timeline.is_committed)  # they may have changed just now
+        buckets = max(rules.counts) if rules is not None else buckets
+    current = BucketFiles(plans.files, buckets, rules)
+    keys = replace(plans.key_plan(plans.files.paths(), buckets), rules=rules)
     plans.transaction.mark_inflight()
     if operation is Operation.DELETE_PARTITION:
         doomed = plans.doomed(keys)

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from table_format.errors import OptionError, UnsupportedTableError
-from table_format.keys.bucket_index import partition_bucket_rules
+from table_format.errors import OptionError
 from table_format.schema.evolution import storage_schema
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
@@ -20,7 +19,7 @@ from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.plan import KeyPlan
-from table_writer.plan.properties import bucket_count, check_against_table, index_type
+from table_writer.plan.properties import bucket_count, check_against_table, checked_rules, index_type
 from table_writer.rows.slot_rows import keyed_rows
 from table_writer.slots.checked_count import CheckedCount
 from table_writer.slots.current import BucketFiles, refuse_other_count
@@ -59,13 +58,8 @@ def refuse_options(
         UnsupportedTableError: the table's kind is not written.
     """
     config = client.config
-    rules = partition_bucket_rules(client.storage)
-    if rules is not None:
-        raise UnsupportedTableError(
-            f"{client.storage.uri}: bucket counts differ between partitions by the rules in {rules}; such tables are "
-            "read, not written"
-        )
     check_against_table(options, config)
+    rules = checked_rules(options, client, timeline.is_committed)
     ProtocolOptions.parse(options.texts)
     IndexOptions.parse(options.texts)
     BaseFileOptions.of(options.texts)
@@ -78,10 +72,10 @@ def refuse_options(
     buckets = bucket_count(options, config) if index_type(options, config) == "BUCKET" else 0
     keys = key_plan(client, options, (), buckets)
     count = CheckedCount.of(options, config)
-    if count is not None and not count.is_recorded(timeline):
+    if count is not None and (rules is not None or not count.is_recorded(timeline)):
         # their names show whether the job's count can be right
-        files = BucketFiles(PartitionFiles(client, timeline), buckets)
-        refuse_other_count(client.storage, files, buckets, count.fields)
+        files = BucketFiles(PartitionFiles(client, timeline), buckets, rules)
+        refuse_other_count(client.storage, files, count.fields)
     if batch is not None and buckets and operation is not Operation.DELETE_PARTITION:
         keyed_rows(keys, storage_schema(batch).empty_table(), ())
 

@@ -21,6 +21,7 @@ from table_format.config.table_config import TableConfig, update_table_config
 from table_format.errors import ArgumentError, HudiError, OptionError, TransactionError, UnsupportedTableError
 from table_format.instant import WRITE_ACTIONS, Action
 from table_format.keys.bucket_index import partition_bucket_rules
+from table_format.keys.partition_buckets import EXPRESSIONS
 from table_format.table.bucket_counts import COUNT, RECORD_KEY, RESIZES, Resize, with_resize
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
@@ -228,10 +229,10 @@ def _refuse_request(client: TableClient, request: ResizeRequest) -> None:
 
 
 def _refuse_table(client: TableClient, config: TableConfig, options: WriteOptions) -> None:
-    rules = partition_bucket_rules(client.storage)
-    if rules is not None:
+    rules = partition_bucket_rules(client.storage) or config.raw.get(EXPRESSIONS)
+    if rules:
         raise UnsupportedTableError(
-            f"{client.storage.uri}: bucket counts differ between partitions by the rules in {rules}; such tables are "
+            f"{client.storage.uri}: bucket counts differ between partitions by the rules {rules}; such tables are "
             "not resized"
         )
     check_against_table(options, config)

@@ -1,7 +1,7 @@
 """The bucket stage: the bucket of a record is a hash of its key, so a filter that names keys names buckets.
 
-Where the bucket is in doubt, all buckets are kept. Two layouts are supported: one count of buckets for all partitions,
-and consistent hashing. Where counts differ by partition (releases from 1.1 on), nothing is pruned.
+Where the bucket is in doubt, all buckets are kept. Two layouts are supported: counts of buckets, one for all partitions
+or by rules for partitions (releases from 1.1 on), and consistent hashing.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from catalog.concurrency.caches import memoize
-from catalog.snapshots.scan_options import BUCKET_COUNT, ScanOptions
+from catalog.snapshots.scan_options import BUCKET_COUNT, SAMPLE, Sample, ScanOptions
 from catalog.snapshots.snapshot import Snapshot
 from catalog.stages.named_keys import HashedKeys, HashFields, HashParts, hash_fields, hashed_keys, parts_of_key
 from catalog.stages.stage import FileRows, StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
-from table_format.errors import CorruptFileError, MissingFileError
+from table_format.errors import CorruptFileError, MissingFileError, OptionError, UnsupportedTableError
 from table_format.keys.bucket_index import METADATA_FOLDER, HashRing, hash_on_ring, load_rings, partition_bucket_rules
 from table_format.keys.java_hash import bucket_id_one
+from table_format.keys.partition_buckets import EXPRESSIONS, BucketRules, StoredRules, claimed_rules
 from table_format.table.bucket_counts import RESIZES, bucket_count_as_of
 
 _CHECKED_FILES = 4
@@ -58,6 +59,37 @@ def prune_by_bucket(stage_input: StageInput) -> Verdict:
     return _by_counts(stage_input, fields, keys)
 
 
+def keep_sample(stage_input: StageInput, sample: Sample) -> Candidates:
+    """Keep the files of a sample's buckets, whatever the filter.
+
+    Args:
+        stage_input: the snapshot, the files left by earlier stages, and the options.
+        sample: of the buckets.
+
+    Raises:
+        OptionError: the table has no simple bucket index, its bucket count is not certain, or the sample's denominator
+            does not divide it.
+    """
+    snapshot = stage_input.snapshot
+    place = snapshot.client.storage.uri
+    hashed = simple_buckets(snapshot, stage_input.options)
+    if isinstance(hashed, CannotPrune):
+        raise OptionError(f"{place}: {SAMPLE}={sample} needs a table of simple buckets: {hashed.reason}")
+    layout = hashed[1]
+    if layout.count % sample.of:
+        divisors = [number for number in range(1, layout.count + 1) if layout.count % number == 0]
+        counts = "numbers of buckets" if layout.by_partition else f"{layout.count} buckets"
+        raise OptionError(
+            f"{place}: {SAMPLE}={sample} names whole buckets, and {sample.of} does not divide the table's {counts}; "
+            f"give one of {', '.join(map(str, divisors))} after the slash"
+        )
+    keep = layout.numbers[stage_input.rows] % sample.of < sample.buckets
+    text = f"{sample.buckets} of every {sample.of} buckets"
+    if not layout.by_partition:
+        text += f": {layout.count // sample.of * sample.buckets:,} of {layout.count:,}"
+    return Candidates(keep, text)
+
+
 def _by_rings(stage_input: StageInput, fields: HashFields, keys: HashedKeys, rings: HashRings) -> Verdict:
     snapshot = stage_input.snapshot
 
@@ -78,22 +110,48 @@ def _by_counts(stage_input: StageInput, fields: HashFields, keys: HashedKeys) ->
     layout = counted_buckets(stage_input.snapshot, fields, stage_input.options)
     if isinstance(layout, CannotPrune):
         return layout
-    wanted = {bucket_id_one(parts, layout.count) for parts in keys.parts}
-    keep = np.isin(layout.numbers[stage_input.rows], np.fromiter(wanted, np.int64, len(wanted)))
-    return Candidates(keep, f"{len(wanted):,} of {layout.count:,} buckets can hold the keys named by {keys.named_by}")
+    rows = stage_input.rows
+    keep = np.zeros(len(rows), np.bool_)
+    texts = []
+    for count in np.unique(layout.counts[rows]).tolist() or [layout.count]:
+        wanted = {bucket_id_one(parts, count) for parts in keys.parts}
+        here = layout.counts[rows] == count
+        keep |= here & np.isin(layout.numbers[rows], np.fromiter(wanted, np.int64, len(wanted)))
+        texts.append(f"{len(wanted):,} of {count:,}")
+    return Candidates(keep, f"{', '.join(texts)} buckets can hold the keys named by {keys.named_by}")
 
 
 @dataclass(frozen=True, eq=False)
 class CountedBuckets:
-    """One count of buckets for all partitions.
+    """Counts of buckets.
 
     Attributes:
-        count: of the buckets.
+        count: of the buckets of each partition; where partitions have several counts, the greatest that divides all.
+        counts: of the buckets of the partition of the file at each position.
         numbers: the bucket of the file at each position.
+        by_partition: partitions may have different counts.
     """
 
     count: int
+    counts: NDArray[np.int64]
     numbers: NDArray[np.int64]
+    by_partition: bool
+
+
+def simple_buckets(snapshot: Snapshot, options: ScanOptions) -> tuple[HashFields, CountedBuckets] | CannotPrune:
+    """What a table hashes, and its buckets; or why it has no simple buckets for certain.
+
+    Args:
+        snapshot: the table.
+        options: of the scan.
+    """
+    fields = hash_fields(snapshot.config, options)
+    if isinstance(fields, CannotPrune):
+        return fields
+    if snapshot.client.storage.list(METADATA_FOLDER):
+        return CannotPrune("buckets of consistent hashing are ranges of hashes, which differ by partition")
+    buckets = counted_buckets(snapshot, fields, options)
+    return buckets if isinstance(buckets, CannotPrune) else (fields, buckets)
 
 
 def counted_buckets(snapshot: Snapshot, fields: HashFields, options: ScanOptions) -> CountedBuckets | CannotPrune:
@@ -104,35 +162,57 @@ def counted_buckets(snapshot: Snapshot, fields: HashFields, options: ScanOptions
         fields: what it hashes.
         options: of the scan.
     """
-    count = _bucket_count(snapshot, options)
-    if isinstance(count, CannotPrune):
-        return count
+    rule = _bucket_count(snapshot, options)
+    if isinstance(rule, CannotPrune):
+        return rule
     buckets = snapshot.bucket_numbers()
     if buckets is None:
         return CannotPrune("a file group's id does not begin with a bucket number: there is no simple bucket index")
 
+    try:
+        count, counts = memoize(snapshot, ("counts of buckets", rule), lambda: _counts(snapshot, rule))
+    except UnsupportedTableError as error:
+        return CannotPrune(str(error))
+
     def fits(row: int, parts: set[HashParts]) -> bool:
-        return int(buckets[row]) in {bucket_id_one(p, count) for p in parts}
+        return int(buckets[row]) in {bucket_id_one(p, int(counts[row])) for p in parts}
 
     doubt = memoize(
         snapshot,
-        ("checked buckets", fields, count),
-        lambda: _too_large(count, buckets) or _contradiction(snapshot, options, fields, fits),
+        ("checked buckets", fields, rule),
+        lambda: _too_large(counts, buckets) or _contradiction(snapshot, options, fields, fits),
     )
-    return CountedBuckets(count, buckets) if doubt is None else CannotPrune(doubt)
+    by_partition = isinstance(rule, BucketRules)
+    return CountedBuckets(count, counts, buckets, by_partition) if doubt is None else CannotPrune(doubt)
 
 
-def _bucket_count(snapshot: Snapshot, options: ScanOptions) -> int | CannotPrune:
+def _counts(snapshot: Snapshot, rule: int | BucketRules) -> tuple[int, NDArray[np.int64]]:
+    """A count that divides those of all partitions, and the count of the partition of each file."""
+    if isinstance(rule, int):
+        return rule, np.full(len(snapshot), rule, np.int64)
+    counts = np.array(rule.counts_of(snapshot.partitions), np.int64)
+    return int(np.gcd.reduce(counts)) if len(counts) else rule.default, counts[snapshot.partition_index]
+
+
+def _bucket_count(snapshot: Snapshot, options: ScanOptions) -> int | BucketRules | CannotPrune:
     """How many buckets each partition has, where that is certain."""
-    config = snapshot.config
-    rules = memoize(snapshot, "bucket rules", lambda: partition_bucket_rules(snapshot.client.storage))
-    if rules is not None:
-        # The rules do not say which of their versions a partition was written by, nor which partitions are older.
-        return CannotPrune(f"bucket counts differ between partitions, by the rules in {rules}")
+    folder = memoize(snapshot, "bucket rules", lambda: partition_bucket_rules(snapshot.client.storage))
+    if folder is not None:
+        rules = _partition_rules(snapshot, options)
+        if isinstance(rules, BucketRules):
+            return rules
+        return CannotPrune(f"bucket counts differ between partitions, by the rules in {folder}: {rules}")
+    if options.bucket_rules is not None or snapshot.config.raw.get(EXPRESSIONS):
+        return CannotPrune(f"the table has no file of the rules that {EXPRESSIONS} names")
+    return _one_count(snapshot, options)
+
+
+def _one_count(snapshot: Snapshot, options: ScanOptions) -> int | CannotPrune:
+    """How many buckets all partitions had at the time of the snapshot."""
     try:
-        recorded = bucket_count_as_of(config, snapshot.timeline, snapshot.as_of)
+        recorded = bucket_count_as_of(snapshot.config, snapshot.timeline, snapshot.as_of)
     except (CorruptFileError, MissingFileError) as error:
-        return CannotPrune(str(error))
+        recorded = str(error)
     if isinstance(recorded, str):
         return CannotPrune(recorded)
     count = recorded or options.bucket_count
@@ -143,11 +223,32 @@ def _bucket_count(snapshot: Snapshot, options: ScanOptions) -> int | CannotPrune
     return count
 
 
-def _too_large(count: int, buckets: NDArray[np.int64]) -> str | None:
+def _partition_rules(snapshot: Snapshot, options: ScanOptions) -> BucketRules | str:
+    """The rules that a table's newest file has and its properties, or the options, name; or what is doubtful.
+
+    The file alone does not say which partitions are older than it, nor by which of its versions they were written.
+    """
+    try:
+        stored = StoredRules.load(snapshot.client.storage, snapshot.timeline.is_committed)
+        claimed = claimed_rules(snapshot.config.raw, snapshot.config.bucket_count) or options.bucket_rules
+    except (CorruptFileError, MissingFileError, OptionError) as error:
+        return str(error)
+    if stored is None or claimed is None:
+        return f"neither hoodie.properties nor the options name them by {EXPRESSIONS}"
+    if claimed != stored.rules:
+        return f"they are not {claimed.expressions!r} and {claimed.default} buckets elsewhere, which are named"
+    if stored.versions > 1 and not snapshot.is_latest:
+        return "they changed, and this is an earlier state"
+    return claimed
+
+
+def _too_large(counts: NDArray[np.int64], buckets: NDArray[np.int64]) -> str | None:
     """The contradiction of a file group numbered beyond the bucket count; None if there is none."""
-    if not len(buckets) or int(buckets.max()) < count:
+    strange = np.flatnonzero(buckets >= counts)
+    if not len(strange):
         return None
-    return f"there is a bucket {int(buckets.max())}, although the bucket count is {count}"
+    worst = strange[np.argmax(buckets[strange])]
+    return f"there is a bucket {int(buckets[worst])}, although the bucket count is {int(counts[worst])}"
 
 
 def _contradiction(

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from catalog.snapshots.scan_options import ScanOptions
+from catalog.snapshots.snapshot import Snapshot
 from catalog.stages.stage import StageInput
 from pushdown.columns import ResolvedColumn, resolve_column
 from pushdown.errors import UnknownColumnError
@@ -24,6 +25,8 @@ MOST_KEYS = 10_000
 
 PLAIN_KEYS = frozenset({KeyGeneratorType.SIMPLE, KeyGeneratorType.NON_PARTITION, KeyGeneratorType.TIMESTAMP})
 """Generators whose key of one field is its value alone; with others releases differ, and some write `field:value`."""
+COMPOSITE_KEYS = PLAIN_KEYS | {KeyGeneratorType.COMPLEX, KeyGeneratorType.CUSTOM}
+"""Generators whose key of several fields all releases write alike."""
 HashParts: TypeAlias = "tuple[str | None, ...]"
 
 
@@ -157,6 +160,25 @@ def hash_fields(config: TableConfig, options: ScanOptions) -> HashFields | Canno
     # Hudi takes the parts in their order in the key.
     ordered = tuple(field for field in config.record_key_fields if field in hashed)
     return HashFields(config.record_key_fields, ordered, BucketHashRule.of_properties(config.raw))
+
+
+def uncertain_keys(snapshot: Snapshot, fields: HashFields) -> str | None:
+    """Why a row's columns may not tell what is hashed of its key, whatever their values; None if they do.
+
+    Texts with commas or colons are another matter: there releases differ by value.
+    """
+    if snapshot.schema_history is not None:
+        return "columns may have been renamed or changed since files were written"
+    generator = snapshot.config.key_generator
+    if generator not in (PLAIN_KEYS if len(fields.key_fields) == 1 else COMPOSITE_KEYS):
+        name = "none" if generator is None else generator.value
+        return f"releases differ in the keys of the key generator {name}"
+    kinds = {field.name: field.type for field in snapshot.data_schema}
+    for name in fields.hashed:
+        kind = kinds.get(name)
+        if kind is None or not text_is_certain(kind):
+            return f"the text of {name}, {'not a column' if kind is None else f'a {kind}'}, in keys is not certain"
+    return None
 
 
 def parts_of_key(record_key: str, fields: HashFields) -> set[HashParts]:

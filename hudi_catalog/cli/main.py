@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     "plan": "hudi_catalog.cli.read_commands",
     "explain": "hudi_catalog.cli.read_commands",
     "read": "hudi_catalog.cli.read_commands",
+    "join": "hudi_catalog.cli.read_commands",
     "create": "hudi_catalog.cli.write_commands",
     "write": "hudi_catalog.cli.write_commands",
     "delete": "hudi_catalog.cli.write_commands",

@@ -18,6 +18,7 @@ from catalog.rows.json_rows import json_values
 from catalog.snapshots.snapshot import Snapshot
 from catalog.table import Table
 from table_format.errors import HudiError
+from table_format.keys.partition_buckets import EXPRESSIONS
 
 _LONGEST_CELL = 40
 
@@ -76,6 +77,7 @@ def show_json(table: Table, as_of: str | None) -> dict[str, Any]:
         "merge_mode": config.merge_mode,
         "index_type": config.index_type,
         "bucket_count": config.bucket_count,
+        "bucket_rules": config.raw.get(EXPRESSIONS) or None,
         "bucket_hash_fields": list(config.bucket_hash_fields or ()) or None,
         "metadata_partitions": list(config.metadata_partitions),
         "instant": snapshot.instant,
@@ -109,6 +111,8 @@ def show_lines(table: Table, as_of: str | None) -> Iterator[RenderableType]:
     buckets = (
         f"{facts['bucket_count']} buckets by {', '.join(facts['bucket_hash_fields'] or facts['record_key_fields'])}"
     )
+    if facts["bucket_rules"]:
+        buckets += f"; by partition {facts['bucket_rules']}"
     rows = {
         "type": f"{facts['table_type'].lower().replace('_', ' ')}, table version {facts['version']}",
         "record key": ", ".join(facts["record_key_fields"]) or "made by Hudi",

@@ -1,4 +1,4 @@
-"""The commands that read tables: `hudi-catalog tables | show | history | plan | explain | read`."""
+"""The commands that read tables: `hudi-catalog tables | show | history | plan | explain | read | join`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from catalog.table import READ_OPTIMIZED, SNAPSHOT, Table
 from hudi_catalog.cli.arguments import Json, TablePath, all_options, print_json, stdout_console
 from hudi_catalog.cli.html import plan_html
 from hudi_catalog.cli.print import history_table, rows_table, show_json, show_lines, tables_json, tables_table
+from hudi_catalog.joins import DEFAULT_MEMORY, Join
+from hudi_catalog.joins import join as join_tables
 from hudi_catalog.metastore.commands import TableTimeout
 from table_format.errors import OptionError
 
@@ -41,6 +43,9 @@ Incremental = Annotated[
 ]
 ReadOptimized = Annotated[
     bool, typer.Option("--read-optimized", help="Base files only, without the changes in log files.")
+]
+Sample = Annotated[
+    str | None, typer.Option("--sample", help="Whole buckets of a bucketed table: 3/64 for 3 of every 64.")
 ]
 Buckets = Annotated[
     int | None, typer.Option("--buckets", min=1, help="Bucket count, for tables that do not record it (Apache's).")
@@ -103,12 +108,13 @@ def plan(
     as_of: AsOf = None,
     incremental: Incremental = None,
     read_optimized: ReadOptimized = False,
+    sample: Sample = None,
     buckets: Buckets = None,
     option: Options = None,
     as_json: Json = False,
 ) -> None:
     """List the files that may hold matching rows; with --json as splits, with each stage's counts."""
-    arguments = _ScanArguments(where, as_of, incremental, read_optimized, _options(buckets, option))
+    arguments = _ScanArguments(where, as_of, incremental, read_optimized, sample, _options(buckets, option))
     planned = arguments.scan(path).plan()
     if as_json:
         print_json(plan_json(planned))
@@ -128,13 +134,14 @@ def explain(
     as_of: AsOf = None,
     incremental: Incremental = None,
     read_optimized: ReadOptimized = False,
+    sample: Sample = None,
     buckets: Buckets = None,
     option: Options = None,
     html: Annotated[str | None, typer.Option("--html", help="Draw the plan into this HTML file.")] = None,
     as_json: Json = False,
 ) -> None:
     """Explain how each planning stage narrowed the files, and why; --html draws it."""
-    arguments = _ScanArguments(where, as_of, incremental, read_optimized, _options(buckets, option))
+    arguments = _ScanArguments(where, as_of, incremental, read_optimized, sample, _options(buckets, option))
     planned = arguments.scan(path).plan()
     if html is not None:
         with open(html, "w", encoding="utf-8") as stream:
@@ -162,23 +169,42 @@ def read(
     as_of: AsOf = None,
     incremental: Incremental = None,
     read_optimized: ReadOptimized = False,
+    sample: Sample = None,
     buckets: Buckets = None,
     option: Options = None,
     as_json: Json = False,
 ) -> None:
     """Print matching rows; with --json one object per row."""
-    names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
-    arguments = _ScanArguments(where, as_of, incremental, read_optimized, _options(buckets, option))
-    scan = arguments.scan(path, names)
-    if as_json:
-        _write_rows(scan, limit)
+    names = None if columns is None else _names(columns)
+    arguments = _ScanArguments(where, as_of, incremental, read_optimized, sample, _options(buckets, option))
+    _print_rows(arguments.scan(path, names), limit, as_json=as_json)
+
+
+def join(
+    left: Annotated[str, typer.Argument(help="Folder of the left table.")],
+    right: Annotated[str, typer.Argument(help="Folder of the right table.")],
+    *,
+    on: Annotated[str, typer.Option("--on", help="Key columns, separated by commas; id=order_id where names differ.")],
+    how: Annotated[str, typer.Option("--how", help="inner, left, right, full, semi or anti.")] = "inner",
+    columns: Annotated[
+        str | None, typer.Option("--columns", help="Names of the result, separated by commas; all by default.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=0, help="Stop after this many rows; without --json 50 by default.")
+    ] = None,
+    memory: Annotated[int, typer.Option("--memory", help="Bytes that the join takes, about.")] = DEFAULT_MEMORY,
+    explain: Annotated[bool, typer.Option("--explain", help="Say how the tables would be joined, and stop.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Join two tables, bucket by bucket where both have buckets by the keys; with --json one object per row."""
+    pairs = [one.partition("=") for one in _names(on)]
+    keys = {left.strip(): (right or left).strip() for left, _, right in pairs}
+    names = None if columns is None else _names(columns)
+    joined = join_tables(Table.open(left), Table.open(right), keys, how, columns=names, memory=memory)
+    if explain:
+        stdout_console().print(joined.explain(), soft_wrap=True)
         return
-    shown = _PRINTED_ROWS if limit is None else limit
-    rows = _first_rows(scan, shown + 1)
-    console = stdout_console()
-    console.print(rows_table(rows.slice(0, shown)))
-    if rows.num_rows > shown and limit is None:
-        console.print(f"first {shown} rows; --limit shows more", style="dim")
+    _print_rows(joined, limit, as_json=as_json)
 
 
 @dataclass(frozen=True)
@@ -189,6 +215,7 @@ class _ScanArguments:
     as_of: str | None
     incremental: str | None
     read_optimized: bool
+    sample: str | None
     options: dict[str, str]
 
     def scan(self, path: str, columns: list[str] | None = None) -> Scan:
@@ -198,6 +225,7 @@ class _ScanArguments:
             as_of=self.as_of,
             incremental=None if self.incremental is None else _range(self.incremental),
             query_type=READ_OPTIMIZED if self.read_optimized else SNAPSHOT,
+            sample=self.sample,
             options=self.options,
         )
 
@@ -214,10 +242,27 @@ def _options(buckets: int | None, option: list[str] | None) -> dict[str, str]:
     return options if buckets is None else {**options, BUCKET_COUNT: str(buckets)}
 
 
-def _write_rows(scan: Scan, limit: int | None) -> None:
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _print_rows(source: Scan | Join, limit: int | None, *, as_json: bool) -> None:
+    """Print the rows as a table, or as lines of JSON."""
+    if as_json:
+        _write_rows(source, limit)
+        return
+    shown = _PRINTED_ROWS if limit is None else limit
+    rows = _first_rows(source, shown + 1)
+    console = stdout_console()
+    console.print(rows_table(rows.slice(0, shown)))
+    if rows.num_rows > shown and limit is None:
+        console.print(f"first {shown} rows; --limit shows more", style="dim")
+
+
+def _write_rows(source: Scan | Join, limit: int | None) -> None:
     left = limit
     out = sys.stdout.buffer
-    for batch in scan.to_batches() if left != 0 else ():
+    for batch in source.to_batches() if left != 0 else ():
         part = batch if left is None else batch.slice(0, left)
         for line in json_lines(part):
             out.write(line.encode() + b"\n")
@@ -228,11 +273,11 @@ def _write_rows(scan: Scan, limit: int | None) -> None:
     out.flush()
 
 
-def _first_rows(scan: Scan, count: int) -> pa.Table:
+def _first_rows(source: Scan | Join, count: int) -> pa.Table:
     batches, rows = [], 0
-    for batch in scan.to_batches():
+    for batch in source.to_batches():
         batches.append(batch)
         rows += batch.num_rows
         if rows >= count:
             break
-    return pa.Table.from_batches(batches, scan.schema).slice(0, count)
+    return pa.Table.from_batches(batches, source.schema).slice(0, count)

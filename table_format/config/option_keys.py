@@ -112,13 +112,6 @@ UNSUPPORTED_OPTIONS: Final = (
         "give hoodie.index.type",
         harmless=("",),
     ),
-    UnsupportedOption(
-        "hoodie.bucket.index.partition.expressions",
-        True,
-        "all partitions have the same number of buckets",
-        "give hoodie.bucket.index.num.buckets alone",
-        harmless=("",),
-    ),
     UnsupportedOption("hoodie.base.file.format", True, *_FORMAT, harmless=_PARQUET),
     UnsupportedOption("hoodie.table.base.file.format", True, *_FORMAT, harmless=_PARQUET),
     UnsupportedOption("hoodie.table.multiple.base.file.formats.enable", True, *_FORMAT),

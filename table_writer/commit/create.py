@@ -7,9 +7,10 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from table_format.config.table_config import BACKUP_PATH, PROPERTIES_PATH, create_table_config
+from table_format.config.table_config import BACKUP_PATH, PROPERTIES_PATH, TableConfig, create_table_config
 from table_format.errors import OptionError, TableExistsError
 from table_format.instant import WRITE_ACTIONS, parse_instant_file_name
+from table_format.keys.partition_buckets import claimed_rules, write_rules
 from table_format.metadata_table import layout
 from table_format.storage import Storage
 from table_format.table.client import TableClient
@@ -66,6 +67,10 @@ def create_table(storage: Storage, values: Mapping[str, str], options: Mapping[s
         _refuse_second(storage)  # another writer may have created it meanwhile
         for folder in _FOLDERS:
             storage.make_dir(f".hoodie/{folder}")
+        config = TableConfig(dict(values))
+        rules = claimed_rules(config.raw, config.bucket_count)
+        if rules is not None:
+            write_rules(storage, rules)  # no writer of Apache's may see the table without them
         client = TableClient(storage, create_table_config(storage, {**_DEFAULTS, **values}))
         if protocol.metadata:
             _make_metadata_table(client, protocol, index)

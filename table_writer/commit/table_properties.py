@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from table_format.config.table_config import PROPERTIES_PATH, TableConfig, update_table_config
 from table_format.errors import CorruptFileError, UnsupportedTableError
+from table_format.keys.partition_buckets import EXPRESSIONS
 from table_format.table.bucket_counts import COUNT, RECORD_KEY, RESIZES, settled_counts
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
@@ -29,6 +30,7 @@ _FIXED: Final = (
     "hoodie.table.partition.fields",
     COUNT,
     "hoodie.bucket.index.hash.field",
+    EXPRESSIONS,
 )
 
 # Keys with the same meaning, of which one suffices.

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from table_format.keys.bucket_index import BucketHashRule
 from table_format.keys.key_generator import KeyGenerator, KeySpec
+from table_format.keys.partition_buckets import BucketRules
 from table_format.storage import Storage
 from table_writer.plan.operations import Duplicates
 from table_writer.plan.path_limits import PathLimits
@@ -86,7 +87,8 @@ class KeyPlan:
         spec: the table's key rules.
         hash_rule: generation of Apache's bucket hash.
         hash_fields: fields that decide the bucket; all key fields when empty.
-        buckets: file groups per partition.
+        buckets: file groups per partition, of the one with most.
+        rules: how many each partition has; None where all have the same number.
         indexed: the keys go into a record index, which limits their length.
     """
 
@@ -94,6 +96,7 @@ class KeyPlan:
     hash_rule: BucketHashRule
     hash_fields: tuple[str, ...]
     buckets: int
+    rules: BucketRules | None = None
     indexed: bool = False
 
     @property

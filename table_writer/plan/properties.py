@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
 from table_format.codecs.avro_schema import schema_text
 from table_format.config.table_config import KeyGeneratorType, TableConfig
-from table_format.errors import OptionError, SchemaError, UnsupportedTableError, did_you_mean
+from table_format.errors import CorruptFileError, OptionError, SchemaError, UnsupportedTableError, did_you_mean
+from table_format.keys.partition_buckets import REGEX, BucketRules, StoredRules, agreed_rules, claimed_rules
 from table_format.table.bucket_counts import RESIZES
+from table_format.table.client import TableClient
 from table_writer.plan import option_registry as registry
+from table_writer.plan.bucket_options import PARTITION_BUCKETS, PARTITION_RULE
 from table_writer.plan.merge_rule import check_merge_rule, given_merge_mode, new_table_rule, ordering_properties
 from table_writer.plan.option import Option
 from table_writer.plan.options import WriteOptions
@@ -171,6 +174,41 @@ def warn_of_other_count(options: WriteOptions, config: TableConfig) -> None:
         )
 
 
+def bucket_rules(options: WriteOptions, config: TableConfig) -> BucketRules | None:
+    """Bucket counts by partition, as the table records them or, for Apache's tables, as the job gives them.
+
+    Raises:
+        OptionError: they are malformed.
+    """
+    if config.bucket_count is not None:
+        return claimed_rules(config.raw, config.bucket_count)
+    if not options.is_set(PARTITION_BUCKETS) or index_type(options, config) != "BUCKET":
+        return None
+    return claimed_rules(options.texts, bucket_count(options, config))
+
+
+def checked_rules(
+    options: WriteOptions, client: TableClient, is_committed: Callable[[str], bool]
+) -> BucketRules | None:
+    """`bucket_rules`, where the table's files agree.
+
+    Args:
+        options: of the job.
+        client: the table.
+        is_committed: whether the write of an instant completed.
+
+    Raises:
+        OptionError: rules are malformed.
+        UnsupportedTableError: the table has other ones, or they are not understood.
+    """
+    uri = client.storage.uri
+    try:
+        stored = StoredRules.load(client.storage, is_committed)
+    except CorruptFileError as error:
+        raise UnsupportedTableError(f"{uri}: bucket counts differ between partitions: {error}") from error
+    return agreed_rules(bucket_rules(options, client.config), stored, uri)
+
+
 def lacks_bucket_count(options: WriteOptions, config: TableConfig) -> bool:
     """Whether a table of ours with buckets has no bucket count yet, so that its first write decides it."""
     if config.bucket_count is not None or options.is_set(registry.BUCKETS):
@@ -199,6 +237,7 @@ def _index_properties(options: WriteOptions, keys: tuple[str, ...]) -> dict[str,
             registry.INDEX_TYPE.key: kind,
             registry.BUCKETS.key: options.text(registry.BUCKETS),
             registry.HASH_FIELDS.key: ",".join(_hash_fields(options, keys)),
+            **_rule_properties(options),
         }
     if not options.flag(registry.METADATA):
         raise OptionError(
@@ -208,6 +247,21 @@ def _index_properties(options: WriteOptions, keys: tuple[str, ...]) -> dict[str,
     if buckets is not None:
         raise OptionError(f"{registry.BUCKETS.key}={buckets!r}: a table with {kind} has no buckets; leave it out")
     return {registry.INDEX_TYPE.key: kind}
+
+
+def _rule_properties(options: WriteOptions) -> dict[str, str]:
+    """Properties of a new table about bucket counts by partition.
+
+    Raises:
+        OptionError: malformed rules, no partitions, or no count for other partitions.
+    """
+    buckets = int(options.texts[registry.BUCKETS.key]) if options.is_set(registry.BUCKETS) else None
+    rules = claimed_rules(options.texts, buckets)
+    if rules is None:
+        return {}
+    if not options.names(registry.PARTITION_PATH):
+        raise OptionError(f"{PARTITION_BUCKETS.key}: a table without partitions has one number of buckets")
+    return {PARTITION_BUCKETS.key: rules.expressions, PARTITION_RULE.key: REGEX}
 
 
 def _comparisons(options: WriteOptions, config: TableConfig) -> Iterator[tuple[str, str, str]]:
@@ -229,6 +283,7 @@ def _comparisons(options: WriteOptions, config: TableConfig) -> Iterator[tuple[s
         (registry.HIVE_STYLE, str(config.hive_style).lower()),
         (registry.URL_ENCODE, str(config.url_encode).lower()),
         (registry.BUCKETS, _fixed_count(config)),
+        (PARTITION_BUCKETS, _stored_rules(config)),
         (registry.COLUMN_STATS_LIST, _stored_list(config)),
     )
     if options.is_set(registry.INDEX_TYPE) and config.index_type is not None:
@@ -248,6 +303,11 @@ def _comparisons(options: WriteOptions, config: TableConfig) -> Iterator[tuple[s
 def _fixed_count(config: TableConfig) -> str | None:
     """The table's bucket count; None if jobs may still give an older one, since a resize has changed it."""
     return None if config.bucket_count is None or config.raw.get(RESIZES) else str(config.bucket_count)
+
+
+def _stored_rules(config: TableConfig) -> str | None:
+    """Bucket counts by partition of a table that records its count; empty for none."""
+    return None if config.bucket_count is None else config.raw.get(PARTITION_BUCKETS.key, "")
 
 
 def _stored_list(config: TableConfig) -> str | None:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from table_format.base_file.reader import as_schema
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.errors import SchemaError
+from table_format.keys.partition_buckets import BucketRules
 from table_format.meta_columns import IS_DELETED, META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from table_format.schema.evolution import conform
 from table_writer.encoding.meta_columns import add_meta_columns
@@ -45,8 +46,20 @@ def keyed_rows(plan: KeyPlan, table: pa.Table, payload: Iterable[str]) -> pa.Tab
         result = result.append_column(PARTITION_PATH, pc.dictionary_encode(generator.partition_paths(table)))
     if not plan.buckets:
         return result
-    buckets = generator.bucket_ids(table, plan.buckets, plan.hash_fields, keys, fields)
+    modulus = plan.buckets if plan.rules is None else plan.rules.common
+    buckets = generator.bucket_ids(table, modulus, plan.hash_fields, keys, fields)
+    if plan.rules is not None:
+        buckets %= _counts_of_rows(plan.rules, result)
     return result.append_column(BUCKET_COLUMN, from_numpy(buckets.astype(np.int32)))
+
+
+def _counts_of_rows(rules: BucketRules, rows: pa.Table) -> npt.NDArray[np.int32]:
+    """The number of buckets of the partition of each row."""
+    if PARTITION_PATH not in rows.column_names:
+        return np.full(rows.num_rows, rules.count_of(""), np.int32)
+    paths: Any = one_chunk(rows.column(PARTITION_PATH))
+    counts = np.array(rules.counts_of(paths.dictionary.to_pylist()), np.int32)
+    return np.take(counts, to_numpy(paths.indices))
 
 
 def user_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:

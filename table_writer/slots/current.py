@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from table_format.base_file.footer import footer
+from table_format.codecs.arrow_numpy import one_chunk
 from table_format.errors import OptionError, UnsupportedTableError
 from table_format.keys.bucket_index import possible_buckets
+from table_format.keys.partition_buckets import BucketRules
 from table_format.storage import Storage
 from table_writer.plan.plan import CURRENT_SCHEMA, CurrentFile
 from table_writer.slots.partition_files import PartitionFiles
@@ -31,16 +33,18 @@ class BucketFiles:
     Args:
         files: of the table.
         buckets: file groups per partition.
+        rules: how many each partition has; None where all have the same number.
     """
 
-    def __init__(self, files: PartitionFiles, buckets: int) -> None:
+    def __init__(self, files: PartitionFiles, buckets: int, rules: BucketRules | None = None) -> None:
         self.files = files
         self._buckets = buckets
+        self._rules = rules
         self._lock = threading.Lock()
         self._found: dict[str, dict[int, CurrentFile]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return BucketFiles, (self.files, self._buckets)
+        return BucketFiles, (self.files, self._buckets, self._rules)
 
     def load(self, partitions: Iterable[str]) -> None:
         """Look up the files of some partitions together.
@@ -70,15 +74,27 @@ class BucketFiles:
         if latest.num_rows == 0:
             return CURRENT_SCHEMA.empty_table()
         numbers = _bucket_numbers(latest)
-        greatest = pc.max(numbers).as_py()
-        if greatest >= self._buckets:
+        buckets = pc.greater_equal(numbers, self._counts(latest["partition"]))
+        if pc.any(buckets).as_py():
+            greatest, partition = (column.filter(buckets)[0].as_py() for column in (numbers, latest["partition"]))
             raise OptionError(
-                f"hoodie.bucket.index.num.buckets={self._buckets}, but the table has bucket {greatest}: give the count "
-                "that the table was made with, or readers would not find rows"
+                f"hoodie.bucket.index.num.buckets={self.count_of(partition)}, but partition {partition!r} has bucket "
+                f"{greatest}: give the count that the table was made with, or readers would not find rows"
             )
         table = numbered(latest, numbers)
         _refuse_doubles(table)
         return table
+
+    def count_of(self, partition: str) -> int:
+        """File groups of a partition."""
+        return self._buckets if self._rules is None else self._rules.count_of(partition)
+
+    def _counts(self, partitions: Any) -> Any:
+        if self._rules is None:
+            return pa.scalar(self._buckets, pa.int32())
+        paths = one_chunk(partitions).dictionary_encode()
+        counts = pa.array(self._rules.counts_of(paths.dictionary.to_pylist()), pa.int32())
+        return counts.take(paths.indices)
 
 
 def numbered(files: pa.Table, numbers: Any) -> pa.Table:
@@ -87,7 +103,7 @@ def numbered(files: pa.Table, numbers: Any) -> pa.Table:
     return pa.table(columns, schema=CURRENT_SCHEMA).combine_chunks()
 
 
-def refuse_other_count(storage: Storage, files: BucketFiles, buckets: int, hash_fields: Sequence[str]) -> None:
+def refuse_other_count(storage: Storage, files: BucketFiles, hash_fields: Sequence[str]) -> None:
     """Refuse a bucket count that other writers may not have, if keys of the table contradict it.
 
     Checks the first and last key of the newest file in each of up to 64 partitions, from its footer.
@@ -95,7 +111,6 @@ def refuse_other_count(storage: Storage, files: BucketFiles, buckets: int, hash_
     Args:
         storage: the table's.
         files: current files.
-        buckets: file groups per partition.
         hash_fields: fields that decide the bucket, in the order of the record key.
 
     Raises:
@@ -108,6 +123,7 @@ def refuse_other_count(storage: Storage, files: BucketFiles, buckets: int, hash_
     with ThreadPoolExecutor(_READERS, thread_name_prefix="hudi-buckets") as pool:
         feet = list(pool.map(lambda row: footer(storage, row["path"]), checked))
     for row, foot in zip(checked, feet, strict=True):
+        buckets = files.count_of(row["partition"])
         for key in filter(None, (foot.min_key, foot.max_key)):
             if row["bucket"] not in possible_buckets(key, hash_fields, buckets):
                 raise OptionError(

@@ -277,7 +277,7 @@ def test_defaults_of_scan_options() -> None:
         if key.startswith("hoodie.catalog."):
             default = None if row.default == NONE else row.default
             assert ScanOptions.parse({} if default is None else {key: default}) == ScanOptions()
-            other = "true" if default == "false" else str(int(default or 0) + 1)
+            other = "1/2" if row.kind == "text" else str(int(default or 0) + 1) if default != "false" else "true"
             assert ScanOptions.parse({key: other}) != ScanOptions()
 
 

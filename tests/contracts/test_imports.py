@@ -20,7 +20,7 @@ ENGINE_LIBRARIES = {
     "pyspark": ("spark_writer",),
     "py4j": ("spark_writer", "hudi_catalog.local_metastore"),
     "sqlglot": ("pushdown", "hudi_catalog.gateway", "table_writer.in_place"),
-    "duckdb": ("table_writer.in_place",),
+    "duckdb": ("table_writer.in_place", "hudi_catalog.joins"),
     "typer": ("hudi_catalog",),
     "thriftpy2": ("hudi_catalog.server", "hudi_catalog.trino", "hudi_catalog.metastore", "hudi_catalog.hive"),
     "thrift": (),

@@ -9,8 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import hudi_catalog
 from catalog import Table
 from table_format.errors import OptionError, UnsupportedTableError
+from table_format.keys.java_hash import bucket_id_one
 from table_format.table.client import TableClient
 from tests.support.apache_hudi_client import ApacheHudi
 from tests.support.local_writes import LocalTable
@@ -241,3 +243,42 @@ def test_bucket_counts_by_partition(release: Release, tmp_path: Path) -> None:
         assert plan.count() == 1, row
     with pytest.raises(UnsupportedTableError, match=r"partition_bucket_index_meta/configs/\d+\.hashing_config"):
         ours(path).write("upsert", pa.Table.from_pylist(data, schema), {BUCKETS: "8"})
+
+
+def test_our_counts_by_partition_bind_apache(release: Release, tmp_path: Path) -> None:
+    """A job of 1.2.0 with another count writes by the rules of our table, and so do we after it."""
+    apache, path = release("1.2.0"), tmp_path / "t"
+    schema = pa.schema({"id": pa.string(), "ts": pa.int64(), "part": pa.string()})
+    counts = {"eu": 5, "us1": 2, "jp": 4}
+
+    def data(keys: range, ts: int) -> pa.Table:
+        return pa.Table.from_pylist([{"id": f"k{n}", "ts": ts, "part": [*counts][n % 3]} for n in keys], schema)
+
+    table = hudi_catalog.create_table(
+        path, schema, record_key="id", partition_by="part", ordering="ts", buckets=4,
+        options={"hoodie.bucket.index.partition.expressions": "^e.$,5;us[0-9]+,2"},
+    )  # fmt: skip
+    table.upsert(data(range(60), 1))
+    job = {
+        **ORDERED,
+        **UPSERT,
+        **KEEP_VERSION,
+        BUCKETS: "3",
+        "hoodie.datasource.write.partitionpath.field": "part",
+        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+    }
+    apache.write(path, data(range(30, 120), 2), job, "append")
+    table.refresh().upsert(data(range(90, 150), 3))
+    expected = {f"k{n}": 1 + (n >= 30) + (n >= 90) for n in range(150)}
+    read = scanned(path)
+    for rows_read in (read, apache.read(path)):
+        assert len(rows_read) == 150
+        assert dict(zip(rows_read["id"].to_pylist(), rows_read["ts"].to_pylist(), strict=True)) == expected
+    for key, part, file in zip(*(read[name].to_pylist() for name in ("id", "part", "_hoodie_file_name")), strict=True):
+        assert int(file[:8]) == bucket_id_one([key], counts[part])
+    for key in expected:
+        plan = Table.open(str(path)).scan(f"id = '{key}'")
+        assert plan.count() == 1
+        assert "1 of 2, 1 of 4, 1 of 5 buckets" in next(
+            one.reason for one in plan.plan().stages if one.name == "bucket"
+        )

@@ -491,6 +491,15 @@ def check_explanations(spark: SparkSession, path: str) -> None:
         assert "no scan of a Hudi table" in str(error_of(lambda other=other: explain_scan(other)))
 
 
+def check_samples(spark: SparkSession, path: str) -> None:
+    table = HudiTable.for_path(spark, path)
+    sampled = table.to_df(sample="1/2")
+    assert (ids(sampled), kept(sampled)) == (sorted(table.scan(sample="1/2").to_arrow()["id"].to_pylist()), 12)
+    assert ids(table.to_spark(spark, "v < 0", sample="2/2")) == ids(table.to_df("v < 0"))
+    assert "1 of every 2 buckets: 1 of 2" in explain_scan(sampled.where("month = 3"))
+    assert "3 does not divide" in str(error_of(lambda: table.to_df(sample="1/3")))
+
+
 @dataclass
 class Generated:
     """How many generated filters were compared, how many of these dropped files, and how many Spark refuses."""

@@ -15,14 +15,12 @@ import pyarrow as pa
 from catalog.concurrency.caches import memoize
 from catalog.snapshots.scan_options import ScanOptions
 from catalog.snapshots.snapshot import Snapshot
-from catalog.stages.bucket import CountedBuckets, counted_buckets
-from catalog.stages.named_keys import PLAIN_KEYS, HashFields, hash_fields
+from catalog.stages.bucket import CountedBuckets, simple_buckets
+from catalog.stages.named_keys import HashFields, hash_fields, uncertain_keys
 from hudi_catalog.trino.connector.types import ConnectorColumn
 from pushdown.verdict import CannotPrune
 from table_format.codecs.arrow_numpy import from_numpy, valid_mask
-from table_format.config.table_config import KeyGeneratorType
 from table_format.errors import StorageError
-from table_format.keys.bucket_index import METADATA_FOLDER
 from table_format.keys.java_hash import bucket_ids
 from table_format.keys.key_text import key_texts
 
@@ -30,7 +28,6 @@ PLAIN_TEXTS: Final = "hoodie.catalog.trino.plain.keys"
 """The option by which an operator says that text keys hold no comma and no colon."""
 
 types = pa.types
-_COMPOSITE: Final = PLAIN_KEYS | {KeyGeneratorType.COMPLEX, KeyGeneratorType.CUSTOM}
 
 
 def announced_buckets(
@@ -63,23 +60,21 @@ def _layout(snapshot: Snapshot, options: ScanOptions, plain_texts: bool) -> tupl
     doubt = _doubtful_keys(snapshot, fields, plain_texts)
     if doubt is not None:
         return CannotPrune(doubt)
-    if snapshot.client.storage.list(METADATA_FOLDER):
-        return CannotPrune("buckets of consistent hashing are ranges of hashes, which differ by partition")
-    buckets = counted_buckets(snapshot, fields, options)
-    if isinstance(buckets, CannotPrune):
-        return buckets
+    hashed = simple_buckets(snapshot, options)
+    if isinstance(hashed, CannotPrune):
+        return hashed
+    buckets = hashed[1]
+    if buckets.by_partition:
+        return CannotPrune("bucket counts differ between partitions")
     stray = _stray_bounds(snapshot, fields.hashed, buckets)
     return CannotPrune(stray) if stray is not None else (buckets.count, fields.hashed)
 
 
 def _doubtful_keys(snapshot: Snapshot, fields: HashFields, plain_texts: bool) -> str | None:
     """Why the hash of a row is not that of its columns' texts; None if it is, in all releases."""
-    if snapshot.schema_history is not None:
-        return "columns may have been renamed or changed since files were written"
-    generator, single = snapshot.config.key_generator, len(fields.key_fields) == 1
-    if generator not in (PLAIN_KEYS if single else _COMPOSITE):
-        name = "none" if generator is None else generator.value
-        return f"releases differ in the keys of the key generator {name}"
+    doubt, single = uncertain_keys(snapshot, fields), len(fields.key_fields) == 1
+    if doubt is not None:
+        return doubt
     kinds = {field.name: field.type for field in snapshot.data_schema}
     for name in fields.key_fields:
         kind = kinds.get(name)
