@@ -20,6 +20,7 @@ from benchmarks import (
     peers,
     planning,
     record_index,
+    spark_joins,
     spark_reading,
     spark_writing,
     surgery,
@@ -36,6 +37,7 @@ WHAT = [
     "writing",
     "spark_writing",
     "spark_reading",
+    "spark_joins",
     "local_writing",
     "merging",
     "planning",
@@ -98,6 +100,8 @@ def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
             return "Merges", "\n".join(merging.table(merging.measure(folder, repeats)))
         case "spark_reading":
             return "Reading by Spark", "\n".join(spark_reading.table(*spark_reading.measure(folder, repeats)))
+        case "spark_joins":
+            return "Joins by Spark", "\n".join(spark_joins.table(spark_joins.measure(folder, repeats)))
         case "spark_writing":
             return "Writing beside Spark", "\n".join(spark_writing.table(*spark_writing.measure(folder, repeats)))
         case "clustering":
