@@ -246,7 +246,8 @@ class HudiTable(Table):
         conditions belong in `where` and the columns that are needed in `columns`, which spares the others' reading.
 
         Args:
-            other: a table, at its newest state, or a DataFrame such as `lines.to_df("price > 3", as_of=…)`.
+            other: a `HudiTable`, at its newest state; a `Table`, at the state that its scans see; or a DataFrame such
+                as `lines.to_df("price > 3", as_of=…)`.
             on: columns of both sides that are equal, or a condition as text or as a Column, in which a side is called
                 by its table's name. All hash fields of both tables have to be equal.
             how: as for Spark's `join`.
@@ -258,7 +259,9 @@ class HudiTable(Table):
             OptionError: a time cannot be used.
             AnalysisException: Spark refuses the condition, a column or `how`.
         """
-        rows = other.to_spark(self._session) if isinstance(other, Table) else other
+        rows: Any = other
+        if isinstance(other, Table):
+            rows = other.to_df() if isinstance(other, HudiTable) else other.to_spark(self._session)
         check_frame(rows, "HudiTable.join")
         condition: Any = on
         if isinstance(on, str) and not on.isidentifier():

@@ -95,13 +95,16 @@ class CountedBuckets:
     numbers: NDArray[np.int64]
 
 
-def counted_buckets(snapshot: Snapshot, fields: HashFields, options: ScanOptions) -> CountedBuckets | CannotPrune:
+def counted_buckets(
+    snapshot: Snapshot, fields: HashFields, options: ScanOptions, most: int = _CHECKED_FILES
+) -> CountedBuckets | CannotPrune:
     """The buckets of a table without consistent hashing, or what is doubtful about them.
 
     Args:
         snapshot: the table.
         fields: what it hashes.
         options: of the scan.
+        most: files whose footers are compared with the buckets.
     """
     count = _bucket_count(snapshot, options)
     if isinstance(count, CannotPrune):
@@ -115,8 +118,8 @@ def counted_buckets(snapshot: Snapshot, fields: HashFields, options: ScanOptions
 
     doubt = memoize(
         snapshot,
-        ("checked buckets", fields, count),
-        lambda: _too_large(count, buckets) or _contradiction(snapshot, options, fields, fits),
+        ("checked buckets", fields, count, most),
+        lambda: _too_large(count, buckets) or _contradiction(snapshot, options, fields, fits, most),
     )
     return CountedBuckets(count, buckets) if doubt is None else CannotPrune(doubt)
 
@@ -144,7 +147,11 @@ def _too_large(count: int, buckets: NDArray[np.int64]) -> str | None:
 
 
 def _contradiction(
-    snapshot: Snapshot, options: ScanOptions, fields: HashFields, fits: Callable[[int, set[HashParts]], bool]
+    snapshot: Snapshot,
+    options: ScanOptions,
+    fields: HashFields,
+    fits: Callable[[int, set[HashParts]], bool],
+    most: int = _CHECKED_FILES,
 ) -> str | None:
     """The contradiction between some footers' record keys and the bucket layout; None if there is none.
 
@@ -164,13 +171,13 @@ def _contradiction(
         return None
 
     with ThreadPoolExecutor(options.threads, thread_name_prefix="hudi-buckets") as pool:
-        return next(filter(None, pool.map(stray, _checked(snapshot))), None)
+        return next(filter(None, pool.map(stray, _checked(snapshot, most))), None)
 
 
-def _checked(snapshot: Snapshot) -> list[int]:
+def _checked(snapshot: Snapshot, most: int) -> list[int]:
     """The files whose footers are checked: a few overall, and one per partition if the count is not recorded."""
     rows = np.flatnonzero(valid_mask(one_chunk(snapshot.slices.listed.column("file_name"))))
-    chosen = _spread(rows, _CHECKED_FILES)
+    chosen = _spread(rows, most)
     if snapshot.config.bucket_count is None:
         _, first = np.unique(snapshot.partition_index[rows], return_index=True)
         chosen = np.union1d(chosen, _spread(rows[first], _CHECKED_PARTITIONS))

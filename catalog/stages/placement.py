@@ -18,6 +18,8 @@ from catalog.stages.named_keys import PLAIN_KEYS, HashFields, hash_fields, text_
 from pushdown.verdict import CannotPrune
 from table_format.keys.bucket_index import EMPTY_KEY_PART, NULL_KEY_PART
 
+#: Files whose footers are compared with the buckets: a join reads them all, and none of its rows can be read elsewhere.
+_CHECKED_FILES = 256
 #: Values that stand for another one in a composite key, and for themselves in a key of one field.
 WORDS = (NULL_KEY_PART, EMPTY_KEY_PART)
 
@@ -61,7 +63,7 @@ def key_placement(snapshot: Snapshot, options: ScanOptions) -> KeyPlacement | Ca
     rings = memoize(snapshot, "hash rings", lambda: load_hash_rings(snapshot, options.threads))
     if rings is not None:
         return CannotPrune("consistent hashing numbers no buckets")
-    buckets = counted_buckets(snapshot, fields, options)
+    buckets = counted_buckets(snapshot, fields, options, _CHECKED_FILES)
     if isinstance(buckets, CannotPrune):
         return buckets
     separators = ":" if len(fields.key_fields) == 1 else ":,"
