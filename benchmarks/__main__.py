@@ -22,6 +22,7 @@ from benchmarks import (
     planning,
     record_index,
     resizing,
+    spark_joins,
     spark_reading,
     spark_writing,
     surgery,
@@ -38,6 +39,7 @@ WHAT = [
     "writing",
     "spark_writing",
     "spark_reading",
+    "spark_joins",
     "local_writing",
     "merging",
     "joins",
@@ -104,6 +106,8 @@ def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
             return "Joins without Spark", "\n".join(joins.table(joins.measure(folder, repeats)))
         case "spark_reading":
             return "Reading by Spark", "\n".join(spark_reading.table(*spark_reading.measure(folder, repeats)))
+        case "spark_joins":
+            return "Joins by Spark", "\n".join(spark_joins.table(spark_joins.measure(folder, repeats)))
         case "spark_writing":
             return "Writing beside Spark", "\n".join(spark_writing.table(*spark_writing.measure(folder, repeats)))
         case "clustering":

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pushdown.errors import ExpressionError
     from spark_writer.read.explain import explain_scan
     from spark_writer.read.names import register
+    from spark_writer.read.shuffle_free import without_shuffle
     from spark_writer.write_hudi import write
     from table_writer.summary import WriteSummary
 
@@ -89,6 +90,7 @@ __all__ = [
     "open_table",
     "register",
     "sql",
+    "without_shuffle",
     "write",
 ]
 __getattr__, __dir__ = lazy_names(
@@ -105,6 +107,7 @@ __getattr__, __dir__ = lazy_names(
         "pushdown.errors": ("ExpressionError",),
         "spark_writer.read.explain": ("explain_scan",),
         "spark_writer.read.names": ("register",),
+        "spark_writer.read.shuffle_free": ("without_shuffle",),
         "spark_writer.write_hudi": ("write",),
         "table_writer.summary": ("WriteSummary",),
     },

@@ -7,6 +7,7 @@ from typing import Any, cast
 from hudi_catalog.spark_table import HudiTable
 from hudi_catalog.table import divided_options
 from spark_writer.in_place.changed_rows import inserted_rows, values_held
+from spark_writer.read.shuffle_free import without_shuffle
 from spark_writer.read.statement_names import StatementNames
 from spark_writer.spark_types import DataFrame, SparkSession
 from table_format.errors import ArgumentError, OptionError
@@ -40,6 +41,7 @@ def sql(
     A table is named as ``hudi_catalog.`/path` ``, by a temporary view that `Catalog.register` made, or by an entry of
     provider `hudi` in the session's catalog, which queries here read without `register`, too. A change is one commit,
     by the rules of `HudiTable.merge`, `update`, `delete`, `insert`, `insert_overwrite` or `insert_overwrite_table`.
+    Joins and group-bys of a query work bucket by bucket where they can; see `without_shuffle`.
 
     Args:
         session: a classic one with pinned threads, which is the default.
@@ -66,7 +68,7 @@ def sql(
     statement = statement_of(text)
     names = StatementNames(session, divided_options(options)[0], storage_options)
     if isinstance(statement, Query):
-        return names.query(statement.text)
+        return without_shuffle(names.query(statement.text))
     place = names.written(statement.target.parts)
     table = HudiTable.open(place, storage_options, options=options, session=session)
     if isinstance(statement, (DeleteFrom, UpdateSet)):

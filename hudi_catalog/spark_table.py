@@ -18,6 +18,7 @@ from spark_writer.frames import get_record_locations, history_rows, metadata_fra
 from spark_writer.in_place.changed_rows import ChangedFrame
 from spark_writer.in_place.join_conditions import SPARK, join_of, spark_expressions
 from spark_writer.read.dataframe import scan_frame
+from spark_writer.read.shuffle_free import BucketGroups, as_condition, without_shuffle
 from spark_writer.session import table_place
 from spark_writer.spark_types import (
     Column,
@@ -32,6 +33,7 @@ from spark_writer.spark_types import (
     schema_columns,
 )
 from table_format.errors import ArgumentError, OptionError
+from table_format.meta_columns import META_COLUMNS
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
@@ -229,6 +231,63 @@ class HudiTable(Table):
         current = self._current.refresh()
         scan = question_scan(current, as_of, incremental, options, read_optimized, sample=sample)
         return scan_frame(self._session, scan, where)
+
+    def join(
+        self,
+        other: Table | DataFrame,
+        on: str | Sequence[str] | Column,
+        how: str = "inner",
+        *,
+        columns: Sequence[str | Column] | None = None,
+        where: Column | str | None = None,
+        as_of: str | None = None,
+    ) -> DataFrame:
+        """Join with another table, bucket by bucket where both are bucketed by the key: without an exchange or a sort.
+
+        Where that is not possible it is Spark's ordinary join, and `explain_scan` says why. The plan is made now:
+        conditions belong in `where` and the columns that are needed in `columns`, which spares the others' reading.
+
+        Args:
+            other: a `HudiTable`, at its newest state; a `Table`, at the state that its scans see; or a DataFrame such
+                as `lines.to_df("price > 3", as_of=…)`.
+            on: columns of both sides that are equal, or a condition as text or as a Column, in which a side is called
+                by its table's name. All hash fields of both tables have to be equal.
+            how: as for Spark's `join`.
+            columns: of the result; None for those of both sides but Hudi's meta columns.
+            where: a condition on this table's rows.
+            as_of: an instant or a time of this table, as for `to_df`.
+
+        Raises:
+            OptionError: a time cannot be used.
+            AnalysisException: Spark refuses the condition, a column or `how`.
+        """
+        rows: Any = other
+        if isinstance(other, Table):
+            rows = other.to_df() if isinstance(other, HudiTable) else other.to_spark(self._session)
+        check_frame(rows, "HudiTable.join")
+        condition: Any = on
+        if isinstance(on, str) and not on.isidentifier():
+            condition = as_condition(on)
+        joined = self.to_df(where, as_of=as_of).drop(*META_COLUMNS).join(rows.drop(*META_COLUMNS), condition, how)
+        return without_shuffle(joined if columns is None else joined.select(*columns))
+
+    def group_by(
+        self, *keys: str | Column, where: Column | str | None = None, as_of: str | None = None
+    ) -> BucketGroups:
+        """Group rows, bucket by bucket where the keys hold the table's hash fields: without an exchange.
+
+        Where that is not possible it is Spark's ordinary group-by, and `explain_scan` says why.
+
+        Args:
+            keys: columns, or expressions beside them.
+            where: a condition on rows.
+            as_of: an instant or a time, as for `to_df`.
+
+        Raises:
+            OptionError: a time cannot be used.
+            AnalysisException: Spark refuses a key or the condition.
+        """
+        return BucketGroups(self.to_df(where, as_of=as_of).groupBy(*keys))
 
     def history_df(self) -> DataFrame:
         """The table's current instants, newest first, with what each did."""

@@ -154,13 +154,16 @@ def simple_buckets(snapshot: Snapshot, options: ScanOptions) -> tuple[HashFields
     return buckets if isinstance(buckets, CannotPrune) else (fields, buckets)
 
 
-def counted_buckets(snapshot: Snapshot, fields: HashFields, options: ScanOptions) -> CountedBuckets | CannotPrune:
+def counted_buckets(
+    snapshot: Snapshot, fields: HashFields, options: ScanOptions, most: int = _CHECKED_FILES
+) -> CountedBuckets | CannotPrune:
     """The buckets of a table without consistent hashing, or what is doubtful about them.
 
     Args:
         snapshot: the table.
         fields: what it hashes.
         options: of the scan.
+        most: files whose footers are compared with the buckets.
     """
     rule = _bucket_count(snapshot, options)
     if isinstance(rule, CannotPrune):
@@ -179,8 +182,8 @@ def counted_buckets(snapshot: Snapshot, fields: HashFields, options: ScanOptions
 
     doubt = memoize(
         snapshot,
-        ("checked buckets", fields, rule),
-        lambda: _too_large(counts, buckets) or _contradiction(snapshot, options, fields, fits),
+        ("checked buckets", fields, rule, most),
+        lambda: _too_large(counts, buckets) or _contradiction(snapshot, options, fields, fits, most),
     )
     by_partition = isinstance(rule, BucketRules)
     return CountedBuckets(count, counts, buckets, by_partition) if doubt is None else CannotPrune(doubt)
@@ -252,7 +255,11 @@ def _too_large(counts: NDArray[np.int64], buckets: NDArray[np.int64]) -> str | N
 
 
 def _contradiction(
-    snapshot: Snapshot, options: ScanOptions, fields: HashFields, fits: Callable[[int, set[HashParts]], bool]
+    snapshot: Snapshot,
+    options: ScanOptions,
+    fields: HashFields,
+    fits: Callable[[int, set[HashParts]], bool],
+    most: int = _CHECKED_FILES,
 ) -> str | None:
     """The contradiction between some footers' record keys and the bucket layout; None if there is none.
 
@@ -272,16 +279,16 @@ def _contradiction(
         return None
 
     with ThreadPoolExecutor(options.threads, thread_name_prefix="hudi-buckets") as pool:
-        return next(filter(None, pool.map(stray, _checked(snapshot))), None)
+        return next(filter(None, pool.map(stray, _checked(snapshot, most))), None)
 
 
-def _checked(snapshot: Snapshot) -> list[int]:
+def _checked(snapshot: Snapshot, most: int) -> list[int]:
     """The files whose footers are checked: a few overall, and one per partition if the count may not be everybody's.
 
     That is where it is not recorded, and where a resize may have left a job of Apache's at the old count.
     """
     rows = np.flatnonzero(valid_mask(one_chunk(snapshot.slices.listed.column("file_name"))))
-    chosen = _spread(rows, _CHECKED_FILES)
+    chosen = _spread(rows, most)
     if snapshot.config.bucket_count is None or snapshot.config.raw.get(RESIZES):
         _, first = np.unique(snapshot.partition_index[rows], return_index=True)
         chosen = np.union1d(chosen, _spread(rows[first], _CHECKED_PARTITIONS))

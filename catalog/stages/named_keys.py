@@ -209,7 +209,7 @@ def _of_columns(stage_input: StageInput, fields: HashFields) -> HashedKeys | Can
     if ambiguous:
         return CannotPrune(f"releases differ in the key text of {ambiguous[0]}, a {kinds[ambiguous[0]]}")
     unhashed = [field for field in fields.key_fields if field not in fields.hashed]
-    splitting = [field for field in unhashed if not _text_is_plain(kinds[field])]
+    splitting = [field for field in unhashed if not text_is_plain(kinds[field])]
     if splitting and fields.rule is BucketHashRule.SPLIT:
         return CannotPrune(
             f"{splitting[0]} is part of the key and not of the hash, and releases up to 1.0 let a comma in it "
@@ -236,7 +236,7 @@ def _all_forms(stage_input: StageInput, fields: HashFields, texts: HashParts) ->
     return {texts}.union(*(parts_of_key(key, fields) for key in keys))
 
 
-def _text_is_plain(kind: pa.DataType) -> bool:
+def text_is_plain(kind: pa.DataType) -> bool:
     """Whether no value's text can hold a comma, however a release writes it."""
     types = pa.types
     number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)

@@ -11,11 +11,14 @@ from rich.console import Console
 
 from catalog.explain import explain
 from catalog.planner import Plan
+from spark_writer.read.bucket_scan import BucketScan, BucketWork, bucket_work
 from spark_writer.read.file_index import PlannedScan, ScanLog, scan_log
 from spark_writer.read.jvm import elements
+from spark_writer.read.shuffle_free import report_of
 from table_format.errors import ArgumentError, UnsupportedTableError
 
 _SCAN: Final = "FileSourceScanExec"
+_ROWS: Final = "RDDScanExec"
 _WIDTH: Final = 160
 
 
@@ -25,6 +28,9 @@ def explain_scan(df: DataFrame) -> str:
     Each scan is planned as the query would be: its conditions as Spark has them, the files that each stage drops, what
     of the conditions was not understood. What a join or a subquery leaves of the partitions is known only when the
     query runs. Below are earlier scans of the same state, newest first.
+
+    Of `HudiTable.join` and `group_by`, `without_shuffle` and queries of `hudi_catalog.sql`, the first lines say which
+    joins and group-bys work bucket by bucket, and why others shuffle.
 
     Args:
         df: made from `HudiTable.to_df` or `Table.to_spark`, in a classic session.
@@ -41,7 +47,11 @@ def explain_scan(df: DataFrame) -> str:
         if isinstance(error, PySparkException) and not isinstance(error, AttributeError):
             raise
         raise UnsupportedTableError("explain_scan needs a classic session: Spark Connect shows no plan") from error
-    parts = [text for leaf in elements(plan.collectLeaves()) if (text := _of_leaf(leaf))]
+    leaves = [*elements(plan.collectLeaves())]
+    parts = [text for leaf in leaves if (text := _of_leaf(leaf))]
+    report = dict.fromkeys(line for leaf in leaves for line in _report(leaf)) or dict.fromkeys(report_of(df))
+    if report:
+        parts = ["\n".join(report), *parts]
     if not parts:
         raise UnsupportedTableError(
             "this DataFrame has no scan of a Hudi table that each query plans: it reads cached rows, files that were "
@@ -51,6 +61,9 @@ def explain_scan(df: DataFrame) -> str:
 
 
 def _of_leaf(leaf: Any) -> str | None:
+    work = _bucket_work(leaf)
+    if work is not None:
+        return "\n\n".join(map(_by_bucket, work.scans))
     if leaf.getClass().getSimpleName() != _SCAN:
         return None
     identity = str(leaf.relation().location().toString())
@@ -60,6 +73,21 @@ def _of_leaf(leaf: Any) -> str | None:
     earlier = [*log.scans]
     leaf.selectedPartitions()  # Spark asks the index now
     return "\n".join([*_current(identity, log), *_earlier(earlier)])
+
+
+def _bucket_work(leaf: Any) -> BucketWork | None:
+    return bucket_work(int(leaf.rdd().id())) if leaf.getClass().getSimpleName() == _ROWS else None
+
+
+def _report(leaf: Any) -> tuple[str, ...]:
+    work = _bucket_work(leaf)
+    return () if work is None else work.report
+
+
+def _by_bucket(scan: BucketScan) -> str:
+    asked = " AND ".join(scan.filters) or "all rows"
+    read = f"{scan.kept:,} file{'' if scan.kept == 1 else 's'} by bucket in {scan.tasks:,} tasks"
+    return "\n".join([f"scan    {scan.identity}", f"asked   {asked}", *_shown(scan.plan), read])
 
 
 def _current(identity: str, log: ScanLog) -> Iterator[str]:

@@ -13,6 +13,7 @@ import hashlib
 import logging
 import weakref
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -67,9 +68,15 @@ class PlannedScan:
 
 
 class ScanLog:
-    """The last scans of a state of a table; DataFrames of one state share it."""
+    """The last scans of a state of a table; DataFrames of one state share it.
 
-    def __init__(self) -> None:
+    Attributes:
+        files: of the state.
+        scans: in order.
+    """
+
+    def __init__(self, files: NativeFiles) -> None:
+        self.files = files
         self.scans: deque[PlannedScan] = deque(maxlen=_REMEMBERED)
 
 
@@ -108,6 +115,30 @@ class NativeFiles:
         stored = self.part.stored
         return frozenset(name for name, kind in stored.items() if not is_order_kept(kind, self.table[name].dataType))
 
+    def plan(self, filters: Sequence[Any], zone: str) -> Plan:
+        """Which files of the whole state may hold rows that meet all filters.
+
+        Args:
+            filters: conditions of Spark's planner.
+            zone: of the query's session.
+        """
+        if not filters:
+            return replace(self.scan, filter=None).plan()  # of this state, whatever its Table was refreshed to since
+        schema = self.scan.snapshot.schema
+        parts: list[HudiExpression] = [from_catalyst(one, schema, zone, self.changed) for one in filters]
+        return replace(self.scan, filter=all_of(*parts), case_sensitive=True, time_zone=zone).plan()
+
+    def listed(self, rows: Rows) -> tuple[Any, Rows, Rows]:
+        """URIs that are not escaped, sizes in bytes, and times since the epoch in milliseconds of files."""
+        snapshot = self.scan.snapshot
+        files = snapshot.take_files(rows)
+        root = snapshot.client.storage.full_uri("").rstrip("/")
+        paths = pc.binary_join_element_wise(root, one_chunk(files.column("path")), "/")
+        sizes = to_numpy(pc.fill_null(one_chunk(files.column("size")), 0)).astype(np.int64)
+        instants: Any = one_chunk(files.column("instant")).dictionary_encode()
+        millis = np.array([_millis(text) for text in instants.dictionary.to_pylist()], np.int64)
+        return paths, sizes, millis[to_numpy(instants.indices)] if len(rows) else np.zeros(0, np.int64)
+
 
 def native_frame(session: SparkSession, files: NativeFiles) -> DataFrame:
     """A lazy DataFrame of files, each query on which is planned by itself.
@@ -140,12 +171,12 @@ class SnapshotFileIndex:
         self._wanted = np.zeros(len(self._snapshot), np.bool_)
         self._wanted[files.part.rows] = True
         self._identity = _identity(files)
-        self._log = _LOGS.setdefault(self._identity, ScanLog())
+        self._log = _LOGS.setdefault(self._identity, ScanLog(files))
         storage = self._snapshot.client.storage
-        self._root = storage.full_uri("").rstrip("/")
+        root = storage.full_uri("").rstrip("/")
         path = jvm.root.org.apache.hadoop.fs.Path
         # Two of them: Spark's INSERT INTO writes Parquet files, past Hudi, into a relation with a single root path.
-        self._roots = jvm.seq([path(self._root), path(f"{self._root}/.hoodie")])
+        self._roots = jvm.seq([path(root), path(f"{root}/.hoodie")])
         partitioned = StructType([files.schema[name] for name in files.partition_columns])
         self._partition_schema = jvm.schema(partitioned.json())
         self._partitions: tuple[Any, Any] | None = None
@@ -175,7 +206,7 @@ class SnapshotFileIndex:
 
     def inputFiles(self) -> Any:  # noqa: N802
         """URIs of all files, before any filter."""
-        return self.jvm.strings(self._listed(self._files.part.rows)[0])
+        return self.jvm.strings(self._files.listed(self._files.part.rows)[0])
 
     def refresh(self) -> None:
         """Nothing: a DataFrame is one state."""
@@ -214,7 +245,7 @@ class SnapshotFileIndex:
 
     def _list(self, partition_filters: Any, data_filters: Any) -> Any:
         filters = [*elements(partition_filters), *elements(data_filters)]
-        plan = self._plan(filters)
+        plan = self._files.plan(filters, self.jvm.time_zone() if filters else "")
         rows = plan.rows[self._wanted[plan.rows]]
         if self._partitions is None:
             listed = self.jvm.directory(self._statuses(rows, np.array([len(rows)], np.int64)))
@@ -234,27 +265,8 @@ class SnapshotFileIndex:
         self._log.scans.append(PlannedScan(tuple(str(one.toString()) for one in filters), plan, len(rows)))
         return result
 
-    def _plan(self, filters: list[Any]) -> Plan:
-        scan = self._files.scan  # of this DataFrame's state, whatever its Table was refreshed to since
-        if not filters:
-            return replace(scan, filter=None).plan()
-        zone = self.jvm.time_zone()
-        parts: list[HudiExpression] = [
-            from_catalyst(one, self._snapshot.schema, zone, self._files.changed) for one in filters
-        ]
-        return replace(scan, filter=all_of(*parts), case_sensitive=True, time_zone=zone).plan()
-
-    def _listed(self, rows: Rows) -> tuple[Any, Rows, Rows]:
-        """URIs, sizes and times of files."""
-        files = self._snapshot.take_files(rows)
-        paths = pc.binary_join_element_wise(self._root, one_chunk(files.column("path")), "/")
-        sizes = to_numpy(pc.fill_null(one_chunk(files.column("size")), 0)).astype(np.int64)
-        instants: Any = one_chunk(files.column("instant")).dictionary_encode()
-        millis = np.array([_millis(text) for text in instants.dictionary.to_pylist()], np.int64)
-        return paths, sizes, millis[to_numpy(instants.indices)] if len(rows) else np.zeros(0, np.int64)
-
     def _statuses(self, rows: Rows, counts: Rows) -> Any:
-        return self.jvm.statuses(*self._listed(rows), counts)
+        return self.jvm.statuses(*self._files.listed(rows), counts)
 
     def _partition_rows(self, schema: StructType) -> tuple[Any, Any]:
         """The partitions' values as rows, and an index of them that evaluates filters."""

@@ -8,8 +8,8 @@ functions of the JVM that need neither a jar nor a call for each element.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from spark_writer.read.handles import STATUS, handles_of
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.errors import UnsupportedTableError
 
+T = TypeVar("T")
 Ints: TypeAlias = NDArray[np.int64]
 # Bytes of a varint of fixed width: 7 bits each, and leading zeros are allowed.
 _PATH_LENGTH, _NUMBER = 3, 9
@@ -33,6 +34,27 @@ _BEFORE_PATH: Final = b"\x08\x02\x12"
 _BEFORE_SIZE: Final = b"\x18"
 _BEFORE_TIME: Final = b"\x22\x03\x08\xa4\x03\x2a\x00\x32\x00\x38"
 _AFTER_TIME: Final = b"\x40\x00\x50\x01\x58\x80\x80\x80\x40"
+
+
+class _InSession:
+    """A call for `Jvm.with_settings`, and what came of it."""
+
+    class Java:
+        """Tells py4j what to serve."""
+
+        implements = ("scala.Function0",)
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call = call
+        self.result: Any = None
+        self.error: Exception | None = None
+
+    def apply(self) -> None:
+        """Make the call; its error waits for Python, since one that passes the JVM becomes text."""
+        try:
+            self.result = self._call()
+        except Exception as error:  # noqa: BLE001 - raised again
+            self.error = error
 
 
 def why_unreachable(session: SparkSession) -> str | None:
@@ -64,12 +86,12 @@ class Jvm:
         self.java_session: Any = state._jsparkSession  # noqa: SLF001 - PySpark has no other way
         self.gateway: Any = state.sparkContext._gateway  # noqa: SLF001 - likewise
         ensure_callback_server_started(self.gateway)  # type: ignore[no-untyped-call]  # also foreachBatch's
-        self._made = handles_of(self.gateway)
-        self.root: Any = self._made.root
+        self.made = handles_of(self.gateway)
+        self.root: Any = self.made.root
         self.sources: Any = self.root.org.apache.spark.sql.execution.datasources
         self.nothing: Any = self.root.scala.Option.empty()
         self._handles: Any = self.root.java.lang.invoke.MethodHandles
-        self._status: Any = self._made.type_of(STATUS)
+        self._status: Any = self.made.type_of(STATUS)
         self._no_rows: Any = self.root.org.apache.spark.sql.catalyst.InternalRow.empty()
         self._no_filters = self.seq([])
 
@@ -104,28 +126,32 @@ class Jvm:
         py4j would show an error that Python raises as two stacks; this one reaches the user as the message alone.
         """
         error = self.root.java.lang.IllegalArgumentException(message)
-        kind, nothing = self._made.type_of("java.lang.Object"), self._made.type_of("java.lang.IllegalArgumentException")
+        kind, nothing = self.made.type_of("java.lang.Object"), self.made.type_of("java.lang.IllegalArgumentException")
         throw = self._handles.throwException(kind, nothing).bindTo(error)
-        tail = self._made.interface(self._made.type_of("scala.Function0"), throw)
+        tail = self.made.interface(self.made.type_of("scala.Function0"), throw)
         stream: Any = getattr(self.root.scala.collection.immutable, "Stream$Cons")
         return stream(self.directory(self.statuses(_NO_FILES, _NO_ROWS, _NO_ROWS, np.zeros(1, np.int64))), tail)
 
     def raising(self, served: Any) -> Any:
         """A Function1 of one that Python serves, which throws what that one returns where it is a Throwable."""
-        kind, throwable = self._made.type_of("java.lang.Object"), self._made.type_of("java.lang.Throwable")
-        one, function = self._made.signature(kind, kind), self._made.type_of("scala.Function1")
-        call = self._made.lookup.findVirtual(function, "apply", one).bindTo(served)
-        test = self._made.signature(self.root.java.lang.Boolean.TYPE, kind)
-        of_class = self._made.type_of("java.lang.Class")
-        is_error = self._made.lookup.findVirtual(of_class, "isInstance", test).bindTo(throwable)
+        kind, throwable = self.made.type_of("java.lang.Object"), self.made.type_of("java.lang.Throwable")
+        one, function = self.made.signature(kind, kind), self.made.type_of("scala.Function1")
+        call = self.made.lookup.findVirtual(function, "apply", one).bindTo(served)
+        test = self.made.signature(self.root.java.lang.Boolean.TYPE, kind)
+        of_class = self.made.type_of("java.lang.Class")
+        is_error = self.made.lookup.findVirtual(of_class, "isInstance", test).bindTo(throwable)
         throw = self._handles.throwException(kind, throwable).asType(one)
         checked = self._handles.guardWithTest(is_error, throw, self._handles.identity(kind))
-        return self._made.interface(function, self._handles.filterReturnValue(call, checked))
+        return self.made.interface(function, self._handles.filterReturnValue(call, checked))
 
-    def with_settings(self, served: Any) -> None:
-        """Call a Function0 that Python serves, in this thread, with the session's settings."""
+    def with_settings(self, call: Callable[[], T]) -> T:
+        """Call a function in this thread, where Spark's planner sees the settings of this session."""
+        served = _InSession(call)
         settings = self.root.org.apache.spark.sql.internal.SQLConf
         settings.withExistingConf(self.java_session.sessionState().conf(), served)
+        if served.error is not None:
+            raise served.error
+        return served.result  # type: ignore[no-any-return]  # of the call
 
     def construct(self, name: str, arguments: Sequence[Any], further: Any = None) -> Any:
         """An object of a Scala class whose constructor has more or fewer arguments in other releases of Spark.
@@ -135,13 +161,25 @@ class Jvm:
             arguments: the last ones of them where it takes fewer.
             further: each argument beyond them; empty options of a relation when None.
         """
-        maker = max(self._made.type_of(name).getConstructors(), key=lambda one: int(one.getParameterCount()))
+        maker = max(self.made.type_of(name).getConstructors(), key=lambda one: int(one.getParameterCount()))
         count = int(maker.getParameterCount())
         given = list(arguments)[-count:] if count < len(arguments) else list(arguments)
         options = self.root.org.apache.spark.sql.util.CaseInsensitiveStringMap
         while len(given) < count:
             given.append(options.empty() if further is None else further)
-        return maker.newInstance(self._made.array("java.lang.Object", given))
+        return maker.newInstance(self.made.array("java.lang.Object", given))
+
+    def companion(self, name: str) -> Any:
+        """The companion object of a Scala class."""
+        place: Any = self.root
+        *packages, last = name.split(".")
+        for part in packages:
+            place = getattr(place, part)
+        return getattr(getattr(place, f"{last}$"), "MODULE$")
+
+    def objects(self, items: Sequence[Any]) -> Any:
+        """An Object[]."""
+        return self.made.array("java.lang.Object", list(items))
 
     def directory(self, statuses: Any) -> Any:
         """One PartitionDirectory without partition values, of the first row of a FileStatus[][]."""
@@ -155,7 +193,7 @@ class Jvm:
             positions: in it, of the directories.
             statuses: FileStatus[][], a row for each position.
         """
-        return self._each(len(positions), self._made.directory, rows, self.ints(positions), statuses)
+        return self._each(len(positions), self.made.directory, rows, self.ints(positions), statuses)
 
     def statuses(self, paths: pa.Array[Any], sizes: Ints, millis: Ints, counts: Ints) -> Any:
         """A FileStatus[][], by Hadoop's own Writable form of it.
@@ -197,7 +235,7 @@ class Jvm:
             rows: of `rows`; the last column is a partition's number.
             schema: of them.
         """
-        paths = self._each(len(rows), self._made.path, rows)
+        paths = self._each(len(rows), self.made.path, rows)
         some = self.root.scala.Some(self.sources.PartitionSpec(schema, paths))
         # a cache that is shared would let Spark list folders for what it has evicted
         cache: Any = getattr(getattr(self.sources, "NoopCache$"), "MODULE$")
@@ -214,22 +252,22 @@ class Jvm:
         """
         listed = partitions.listFiles(filters, self._no_filters)
         directories = self.root.scala.collection.JavaConverters.seqAsJavaList(listed).toArray()
-        numbers = self._made.zeros(len(directories))
+        numbers = self.made.zeros(len(directories))
         arrays = self.root.java.util.Arrays
-        arrays.setAll(numbers, self._made.applied("IntUnaryOperator", self._made.number(last), directories))
+        arrays.setAll(numbers, self.made.applied("IntUnaryOperator", self.made.number(last), directories))
         texts = str(arrays.toString(numbers))[1:-1]
         return np.array(texts.split(", ") if texts else [], np.int64)
 
     def ints(self, numbers: Ints) -> Any:
         """An int[]."""
-        array = self._made.zeros(len(numbers))
+        array = self.made.zeros(len(numbers))
         self.root.java.nio.ByteBuffer.wrap(numbers.astype(">i4").tobytes()).asIntBuffer().get(array)
         return array
 
     def _each(self, count: int, function: Any, *first: Any) -> Any:
         """A Seq of a function's results for first arguments and the numbers from 0 on."""
         made = self.gateway.new_array(self.root.java.lang.Object, count)
-        self.root.java.util.Arrays.setAll(made, self._made.applied("IntFunction", function, *first))
+        self.root.java.util.Arrays.setAll(made, self.made.applied("IntFunction", function, *first))
         return self.root.PythonUtils.toSeq(self.root.java.util.Arrays.asList(made))
 
 

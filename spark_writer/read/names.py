@@ -12,7 +12,7 @@ import logging
 import re
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -41,27 +41,6 @@ class _State:
     snapshot: Snapshot
     time_zone: str | None
     plan: Any
-
-
-class _InSession:
-    """A call for `Jvm.with_settings`, and what came of it."""
-
-    class Java:
-        """Tells py4j what to serve."""
-
-        implements = ("scala.Function0",)
-
-    def __init__(self, call: Callable[[], Any]) -> None:
-        self._call = call
-        self.result: Any = None
-        self.error: Exception | None = None
-
-    def apply(self) -> None:
-        """Make the call; its error waits for Python, since one that passes the JVM becomes text."""
-        try:
-            self.result = self._call()
-        except Exception as error:  # noqa: BLE001 - raised again
-            self.error = error
 
 
 class _NamedTable:
@@ -112,11 +91,7 @@ class _NamedTable:
             frame: Any = scan_frame(self._jvm.session, self.table.scan(query_type=self.query_type))
             return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark has no other way
 
-        made = _InSession(make)
-        self._jvm.with_settings(made)
-        if made.error is not None:
-            raise made.error
-        return made.result
+        return self._jvm.with_settings(make)
 
 
 class SessionNames:

@@ -7,12 +7,14 @@ the tables `t` and `kinds` of `tests.support.spark_reads`.
 import json
 import os
 import sys
+from pathlib import Path
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
 import pyspark
 from pyspark.sql import SparkSession
 
+from tests.support.spark_joins import JOIN_CHECKS, make_joined
 from tests.support.spark_names import NAME_CHECKS
 from tests.support.spark_reads import CHECKS, check_generated_filters
 
@@ -31,6 +33,10 @@ spark.sparkContext.setLogLevel("OFF")
 passed = []
 for name, check in {**CHECKS, **NAME_CHECKS}.items():
     check(spark, f"{folder}/t")
+    passed.append(name)
+joined = make_joined(Path(folder) / "joins")
+for name, check_joins in JOIN_CHECKS.items():
+    check_joins(spark, joined)
     passed.append(name)
 pruned = check_generated_filters(spark, f"{folder}/kinds", range(50_000_000, 50_000_020)).pruned
 print(json.dumps({"pyspark": pyspark.__version__, "passed": passed, "pruned": pruned}))

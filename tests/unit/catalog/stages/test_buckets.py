@@ -162,6 +162,6 @@ def test_partitions_with_counts_of_their_own_are_not_pruned(
     ],
 )
 def test_which_texts_may_hold_a_comma(kind: pa.DataType, plain: bool) -> None:
-    from catalog.stages.named_keys import _text_is_plain
+    from catalog.stages.named_keys import text_is_plain
 
-    assert _text_is_plain(kind) is plain
+    assert text_is_plain(kind) is plain

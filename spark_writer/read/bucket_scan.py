@@ -1,0 +1,287 @@
+"""Files of a table by bucket: a task for each bucket, read by Spark's Parquet reader, placed as Spark is told.
+
+Spark is told that rows are divided by a hash of a column of ours, `BUCKET`, which holds one number in all rows of a
+task: a number whose hash, by Spark's own function, is that task's. So what is told is true whatever the files hold, and
+a plan that relies on it is right: a join finds its pairs, because the column is in its condition.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+
+from catalog.concurrency.caches import LruCache
+from catalog.planner import Plan
+from catalog.stages.placement import WORDS, KeyPlacement
+from spark_writer.blocks import placements
+from spark_writer.read.file_index import READER_OPTIONS, NativeFiles
+from spark_writer.read.jvm import Jvm, elements
+from table_format.errors import UnsupportedTableError
+
+#: The column that holds a bucket's number, in a form by which Spark places rows.
+BUCKET: Final = "_hoodie_bucket"
+#: Each file takes some calls to the JVM.
+MOST_FILES: Final = 10_000
+_REMEMBERED: Final = 64
+_INSIDE: Final = {
+    "spark.sql.requireAllClusterKeysForCoPartition": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
+}
+_CATALYST: Final = "org.apache.spark.sql.catalyst"
+
+
+@dataclass(frozen=True)
+class BucketScan:
+    """Reading of a table by buckets, for explain.
+
+    Attributes:
+        identity: of the state of the table.
+        filters: conditions by which files were chosen, as Spark printed them.
+        plan: the files that were kept and dropped.
+        kept: files that are read.
+        tasks: one for each bucket of the coarser table.
+    """
+
+    identity: str
+    filters: tuple[str, ...]
+    plan: Plan
+    kept: int
+    tasks: int
+
+
+@dataclass(frozen=True)
+class BucketWork:
+    """A part of a query that works by buckets.
+
+    Attributes:
+        report: a line for each join and group-by of the query.
+        plan: of Spark, as text.
+        scans: of the tables.
+    """
+
+    report: tuple[str, ...]
+    plan: str
+    scans: tuple[BucketScan, ...]
+
+
+_SCANS: Final[LruCache[int, BucketScan]] = LruCache(_REMEMBERED)
+_WORK: Final[LruCache[int, BucketWork]] = LruCache(_REMEMBERED)
+
+
+def bucket_work(rdd: int) -> BucketWork | None:
+    """What the RDD of a number does; None of one that does not work by buckets."""
+    return _WORK.get(rdd)
+
+
+@dataclass(frozen=True, eq=False)
+class BucketSource:
+    """A leaf of Spark's logical plan that reads a table whose rows are placed by key.
+
+    Attributes:
+        leaf: Spark's LogicalRelation.
+        identity: of the table's state.
+        files: of the state.
+        placement: of its rows.
+    """
+
+    leaf: Any
+    identity: str
+    files: NativeFiles
+    placement: KeyPlacement
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the files of the largest bucket."""
+        rows = self.files.part.rows
+        sizes = self.files.scan.snapshot.sizes[rows].astype(np.float64)
+        return int(np.bincount(self.placement.buckets.numbers[rows], sizes, minlength=1).max())
+
+
+def placed_rows(
+    jvm: Jvm, source: BucketSource, tasks: int, wanted: Collection[int] | None, filters: Sequence[Any]
+) -> tuple[Any, Any]:
+    """A logical plan of the rows of a table, by bucket.
+
+    Args:
+        jvm: of the query's session.
+        source: the leaf that the plan takes the place of.
+        tasks: how many; divides the bucket count.
+        wanted: numbers of the leaf's columns that are read; None for all.
+        filters: conditions right above the leaf, which choose files and rows.
+
+    Returns:
+        The plan, whose columns are those of the leaf and `BUCKET`; and that column.
+    """
+    files, relation = source.files, source.leaf.relation()
+    plan = files.plan(filters, jvm.time_zone() if filters else "")
+    rows = plan.rows[np.isin(plan.rows, files.part.rows)]
+    columns = [one for one in elements(source.leaf.output()) if wanted is None or one.exprId().id() in wanted]
+    inside = [one for one in columns if one.name() not in files.partition_columns]
+    of_path = [one for one in elements(source.leaf.output()) if one.name() in files.partition_columns]
+    bucket = _bucket_column(jvm)
+    schema, partition_schema = _struct(jvm, inside), _struct(jvm, [*of_path, bucket])
+    full = _struct(jvm, [*inside, *of_path, bucket])
+    options = jvm.map({**READER_OPTIONS, "returning_batch": "false"})
+    strategy = jvm.companion("org.apache.spark.sql.execution.datasources.DataSourceStrategy")
+    translated = [strategy.translateFilter(one, True) for one in filters]
+    pushed = jvm.seq([one.get() for one in translated if one.isDefined()])
+    hadoop = jvm.java_session.sessionState().newHadoopConfWithOptions(options)
+    reader = jvm.sources.parquet.ParquetFileFormat().buildReaderWithPartitionValues(
+        jvm.java_session, relation.dataSchema(), partition_schema, schema, pushed, options, hadoop
+    )
+    parts = _file_partitions(jvm, source, rows, tasks, partition_schema)
+    file_options = jvm.root.org.apache.spark.sql.catalyst.FileSourceOptions(options)
+    rdd = jvm.sources.FileScanRDD(
+        jvm.java_session, reader, jvm.seq(parts), full, jvm.seq([]), jvm.map({}), file_options
+    )
+    partitioning = jvm.root.org.apache.spark.sql.catalyst.plans.physical.HashPartitioning(jvm.seq([bucket]), tasks)
+    identity, texts = source.identity, tuple(str(one.toString()) for one in filters)
+    _SCANS.setdefault(int(rdd.id()), BucketScan(identity, texts, plan, len(rows), tasks))
+    stats = jvm.root.org.apache.spark.sql.catalyst.plans.logical.Project(jvm.seq(columns), source.leaf).stats()
+    placed = _logical_rdd(jvm, [*inside, *of_path, bucket], rdd, partitioning, stats)
+    if filters:
+        catalyst = jvm.root.org.apache.spark.sql.catalyst
+        placed = catalyst.plans.logical.Filter(reduce(catalyst.expressions.And, filters), placed)
+    return _checked(jvm, source, placed), bucket
+
+
+def _bucket_column(jvm: Jvm) -> Any:
+    expressions = jvm.root.org.apache.spark.sql.catalyst.expressions
+    number = jvm.companion(f"{_CATALYST}.expressions.NamedExpression").newExprId()
+    kind = jvm.root.org.apache.spark.sql.types.DataType.fromJson('"integer"')
+    nothing = jvm.root.org.apache.spark.sql.types.Metadata.empty()
+    return expressions.AttributeReference(BUCKET, kind, False, nothing, number, jvm.seq([]))
+
+
+def _struct(jvm: Jvm, columns: Sequence[Any]) -> Any:
+    """The Spark schema of columns of a plan."""
+    fields = [
+        {"name": str(one.name()), "type": json.loads(one.dataType().json()), "nullable": True, "metadata": {}}
+        for one in columns
+    ]
+    return jvm.schema(json.dumps({"type": "struct", "fields": fields}))
+
+
+def _file_partitions(jvm: Jvm, source: BucketSource, rows: NDArray[np.int64], tasks: int, schema: Any) -> list[Any]:
+    """A FilePartition a task; each file has the values of its partition's columns and its task's number."""
+    task_of = source.placement.buckets.numbers[rows] % tasks
+    values = _values(jvm, source, rows, placements(tasks)[task_of], schema)
+    paths, sizes, millis = source.files.listed(rows)
+    file, spark_path = jvm.sources.PartitionedFile, jvm.root.org.apache.spark.paths.SparkPath
+    nowhere, no_columns = jvm.gateway.new_array(jvm.root.java.lang.String, 0), jvm.map({})
+    by_task: list[list[Any]] = [[] for _ in range(tasks)]
+    for position, path in enumerate(paths.to_pylist()):
+        size, value = int(sizes[position]), values[position]
+        place = spark_path.fromPathString(path)
+        made = file(value, place, 0, size, nowhere, int(millis[position]), size, no_columns)
+        by_task[int(task_of[position])].append(made)
+    name = "org.apache.spark.sql.execution.datasources.PartitionedFile"
+    return [jvm.sources.FilePartition(task, jvm.made.array(name, members)) for task, members in enumerate(by_task)]
+
+
+def _values(
+    jvm: Jvm, source: BucketSource, rows: NDArray[np.int64], numbers: NDArray[np.int64], schema: Any
+) -> list[Any]:
+    """For each file an InternalRow of its partition columns and its task's number."""
+    names, snapshot = source.files.partition_columns, source.files.scan.snapshot
+    if not len(rows):
+        return []
+    partitions = snapshot.partition_index[rows] if names else np.zeros(len(rows), np.int64)
+    pairs, inverse = np.unique(np.stack([partitions, numbers]), axis=1, return_inverse=True)
+    fields = [*elements(schema)]
+    columns: list[list[str]] = []
+    if names:
+        values: Any = snapshot.path_values()
+        of_path = [values.values[str(one.name())].cast(pa.string()) for one in fields[:-1]]
+        columns = [one.take(pa.array(pairs[0])).to_pylist() for one in of_path]
+    columns.append([str(number) for number in pairs[1]])
+    made = [*jvm.rows(columns, [str(one.dataType().simpleString()) for one in fields])]
+    return [made[int(number)] for number in inverse.reshape(-1)]
+
+
+def _logical_rdd(jvm: Jvm, columns: Sequence[Any], rdd: Any, partitioning: Any, stats: Any) -> Any:
+    name = "org.apache.spark.sql.execution.LogicalRDD"
+    count = max(int(one.getParameterCount()) for one in jvm.made.type_of(name).getConstructors())
+    nothing, some = jvm.nothing, jvm.root.scala.Some(stats)
+    before = [jvm.seq(columns), rdd, partitioning, jvm.seq([]), False]
+    # Spark 4 has a stream besides, and 4.1 whether the statistics are those of a shuffle
+    stream, last = ([nothing] if count > 8 else []), [False] * (count - 9)
+    arguments = [*before, *stream, jvm.java_session, some, nothing, *last]
+    return jvm.construct(name, arguments)
+
+
+def _checked(jvm: Jvm, source: BucketSource, placed: Any) -> Any:
+    """The rows, in which a key that releases hash in different ways is an error and not a row that finds no pair."""
+    conditions = [_condition(name, source) for name in source.placement.texts]
+    if not conditions:
+        return placed
+    frame: Any = DataFrame(of_plan(jvm, placed), jvm.session).where(" AND ".join(conditions))
+    return frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark has no other way
+
+
+def _condition(name: str, source: BucketSource) -> str:
+    column = f"`{name.replace('`', '``')}`"
+    doubts = [f"contains({column}, '{one}')" for one in source.placement.separators]
+    words = ", ".join(f"'{word}'" for word in WORDS)
+    table = source.files.scan.snapshot.config.name
+    message = (
+        f"{table}: a value of {name} holds one of {' '.join(source.placement.separators)} or is a word of Hudi, and "
+        "releases of Hudi differ in its bucket: join and group DataFrames of to_df() instead"
+    )
+    message = message.replace("\\", "").replace("'", "")
+    doubtful = " OR ".join([*doubts, f"{column} IN ({words})"])
+    # not deterministic, since Spark infers conditions of the other side of a join from those that are
+    return f"if({doubtful}, CAST(raise_error('{message}') AS BOOLEAN), spark_partition_id() >= 0)"
+
+
+def of_plan(jvm: Jvm, plan: Any, session: Any = None) -> Any:
+    """Spark's Dataset of a logical plan, in the session or a copy of it."""
+    old = str(jvm.session.version).startswith("3.")
+    name = "org.apache.spark.sql.Dataset" if old else "org.apache.spark.sql.classic.Dataset"
+    return jvm.companion(name).ofRows(jvm.java_session if session is None else session, plan)
+
+
+def frozen(jvm: Jvm, plan: Any, report: tuple[str, ...]) -> Any:
+    """A leaf that gives the rows of a plan of readings by bucket, which Spark plans now and for good.
+
+    Spark trusts a placement by some of a join's keys only with an internal setting, which is set in a copy of the
+    session: the user's own plans as before.
+
+    Raises:
+        UnsupportedTableError: Spark planned an exchange all the same.
+    """
+    session = jvm.java_session.cloneSession()
+    for key, value in _INSIDE.items():
+        session.conf().set(key, value)
+    execution = of_plan(jvm, plan, session).queryExecution()
+    physical = execution.executedPlan()
+    names = [str(node.getClass().getSimpleName()) for node in _nodes(physical)]
+    if any("Exchange" in name or name.startswith("Adaptive") for name in names):
+        raise UnsupportedTableError("Spark's planner does not take the tables' placement")
+    scans = [scan for node in _nodes(physical) for scan in _scans(node)]
+    rdd = execution.toRdd()
+    _WORK.setdefault(int(rdd.id()), BucketWork(report, str(physical.toString()), tuple(scans)))
+    unknown = jvm.root.org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning(rdd.getNumPartitions())
+    return _logical_rdd(jvm, [*elements(plan.output())], rdd, unknown, execution.optimizedPlan().stats())
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    for child in elements(plan.children()):
+        yield from _nodes(child)
+
+
+def _scans(node: Any) -> Iterator[BucketScan]:
+    scan = _SCANS.get(int(node.rdd().id())) if node.getClass().getSimpleName() == "RDDScanExec" else None
+    if scan is not None:
+        yield scan
