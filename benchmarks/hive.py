@@ -75,7 +75,16 @@ def server(folder: Path) -> Iterator[tuple[HiveServer, Path]]:
         metastore = HiveMetastore(run / "metastore")
         stack.callback(metastore.stop)
         program = Path(sys.executable).with_name("hudi-catalog")
-        registering = ["sync", str(path), "--metastore", metastore.uri, "--schema", "tpch"]
+        registering = [
+            "sync",
+            str(path),
+            "--metastore",
+            metastore.uri,
+            "--schema",
+            "tpch",
+            "--service",
+            f"127.0.0.1:{port}",
+        ]
         subprocess.run([program, *registering], check=True, stdout=subprocess.DEVNULL)
         made = HiveServer(
             run / "server", metastore.port, service=f"127.0.0.1:{port}", classes=[Path(handler_jar())], memory="2g"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
-from catalog.concurrency.caches import LruCache
+from catalog.concurrency.caches import LruCache, memoize
 from catalog.planner import Plan, make_plan
 from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
@@ -22,6 +22,7 @@ from catalog.splits.splitter import SplitRules, Splitter
 from hudi_catalog.hive.columns import check_columns, normalized_type, type_matches
 from hudi_catalog.hive.materialization import HiveFiles, HiveSlices
 from hudi_catalog.hive.options import HiveOptions, ScanSettings
+from hudi_catalog.metastore.hive_statistics import HiveStatistics, hive_statistics
 from hudi_catalog.metastore.locations import Locations, normal_uri
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.tables import TableCache, check_links
@@ -322,6 +323,23 @@ class HivePlanner:
         path = self._places.path(request.location)
         with self._tables.watched(path):
             return self._scan(request, path, ScanSettings.parse(request.settings))
+
+    def statistics(self, request: Any) -> HiveStatistics:
+        """Statistics of the snapshot that a query reads of a table.
+
+        Args:
+            request: a `ScanRequest`.
+
+        Raises:
+            SplitError: the query's snapshot no longer exists.
+            HudiError: the table is not in the warehouse or cannot be read.
+        """
+        path = self._places.path(request.location)
+        settings = ScanSettings.parse(request.settings)
+        with self._tables.watched(path):
+            pin = request.pin or self._pinned(request, path, settings)
+            snapshot = self._tables.at(path, pin, settings.query_type)
+            return memoize(snapshot, "statistics for Hive", lambda: hive_statistics(snapshot))
 
     def _scan(self, request: Any, path: str, settings: ScanSettings) -> PlannedScan:
         begin = time.perf_counter()

@@ -73,6 +73,7 @@ class HiveService(ThriftCalls):
         self._admission = Admission(HIVE_CALLERS, secret)
         self._planner = HivePlanner(tables, options or HiveOptions(), self._log)
         self._structs: Any = hive_service()
+        self._answers = {"pin": self._planner.pin, "splits": self._splits, "statistics": self._statistics}
 
     def close(self) -> None:
         """Start no work that outlives a request."""
@@ -85,7 +86,7 @@ class HiveService(ThriftCalls):
         request = call.arguments.request
         try:
             self._admission.check(call.name, request, call.arguments.credential)
-            result = self._planner.pin(request) if call.name == "pin" else self._splits(request)
+            result = self._answers[call.name](request)
         except HudiError as error:
             details = (
                 {}
@@ -106,6 +107,14 @@ class HiveService(ThriftCalls):
             [split(f"{root}/{one.base}", one.start, one.length) for one in scan.splits],
             scan.files_total,
             scan.files_kept,
+        )
+
+    def _statistics(self, request: Any) -> Any:
+        known = self._planner.statistics(request)
+        column = self._structs.ColumnStatistics
+        columns = [column(one.name, one.nulls, one.low, one.high, one.distinct, one.length) for one in known.columns]
+        return self._structs.TableStatistics(
+            request.version, known.files, known.bytes, known.rows, known.exact, columns
         )
 
     def _exception(self, contract: ModuleType, call: Call, message: str, *, retryable: bool) -> Any:  # noqa: ARG002

@@ -21,7 +21,7 @@ its metastore at {metastore}, and the service that its storage handler asks at p
   cursor.execute("SELECT * FROM orders WHERE o_orderkey = 7")
   print(cursor.fetchall())
 
-  another table: hudi-catalog sync --metastore {metastore} PATH (below {warehouse})
+  another table: hudi-catalog sync --metastore {metastore} --service hive-site PATH (below {warehouse})
   queries seen: http://127.0.0.1:{service_http}
 
 Ctrl-C stops it all.
@@ -48,7 +48,8 @@ class RunningHive:
         self.server = HiveServer(
             programs.folder_of("hive", "server"), self.metastore.port, port=port, service=address, classes=[handler()]
         )
-        programs.run("sync", "--metastore", self.metastore.uri, "--schema", SCHEMA, "--all", self.warehouse)
+        registering = ("--metastore", self.metastore.uri, "--service", "hive-site", "--schema", SCHEMA)
+        programs.run("sync", *registering, "--all", self.warehouse)
 
     def instructions(self) -> str:
         """How to connect."""

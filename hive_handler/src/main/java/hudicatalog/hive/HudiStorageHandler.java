@@ -27,8 +27,6 @@ import org.apache.hadoop.mapred.OutputFormat;
  * and applies all of it to the rows again.
  */
 public class HudiStorageHandler extends DefaultStorageHandler {
-  private static final String QUERY_ID = "hive.query.id";
-  private static final String LOCATION = "location";
   private static final String PARTITIONS = "partition_columns";
   private static final String BUCKETS = "bucket_count";
   private static final List<String> NO_BUCKETS = Arrays.asList("", "0", "-1");
@@ -68,8 +66,7 @@ public class HudiStorageHandler extends DefaultStorageHandler {
     Configuration hive = getConf();
     Properties properties = table.getProperties();
     check(table.getTableName(), properties);
-    CompiledScan scan = new CompiledScan(properties.getProperty(LOCATION), table.getTableName(),
-        hive.get(QUERY_ID, ""), null, Settings.of(hive, properties));
+    CompiledScan scan = CompiledScan.of(hive, properties, table.getTableName());
     try {
       jobProperties.put(CompiledScan.KEY, Pins.pinned(hive, scan).toText());
     } catch (IOException e) {

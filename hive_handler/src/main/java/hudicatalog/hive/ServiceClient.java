@@ -52,6 +52,12 @@ final class ServiceClient {
     return ask(Messages.SPLITS, request, Messages::readSplits);
   }
 
+  /** Statistics of the scan's snapshot; null where the service is of a release that gives none. */
+  Messages.Statistics statistics() throws IOException {
+    ScanRequest request = new ScanRequest(scan, scan.queryId, scan.pin);
+    return ask(Messages.STATISTICS, request, Messages::readStatistics);
+  }
+
   /** The one message of a query that fails. */
   IOException failure(String message, Exception cause) {
     return new IOException("Hudi table " + scan.table + ": " + message, cause);
