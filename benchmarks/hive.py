@@ -87,7 +87,7 @@ def server(folder: Path) -> Iterator[tuple[HiveServer, Path]]:
         ]
         subprocess.run([program, *registering], check=True, stdout=subprocess.DEVNULL)
         made = HiveServer(
-            run / "server", metastore.port, service=f"127.0.0.1:{port}", classes=[Path(handler_jar())], memory="2g"
+            run / "server", metastore, service=f"127.0.0.1:{port}", classes=[Path(handler_jar())], memory="2g"
         )
         stack.callback(made.stop)
         ask(made, plain_table(path, folder / "plain"))

@@ -81,13 +81,15 @@ struct ColumnStatistics {
   1: required string name
   /* Values that are null. */
   2: optional i64 nulls
-  /* Least and greatest value: days of dates, seconds of timestamps, else the number itself. */
+  /* Least and greatest value: days of dates, microseconds of timestamps, else the number itself. */
   3: optional double low
   4: optional double high
   /* An estimate of how many distinct values there are. */
   5: optional i64 distinct
   /* An estimate of the mean length of texts in bytes. */
   6: optional double length
+  /* Which part of the table's range a file has on average; 1: values of a join's other side leave no file out. */
+  7: optional double spread
 }
 
 /* Statistics of a table's snapshot, for Hive's optimizer. */
@@ -111,7 +113,10 @@ exception Refusal {
 }
 
 service HudiHive {
-  /* The newest snapshot of the table: asked once a query and table, while the query is compiled. */
+  /*
+   * The newest snapshot of the table: asked once a query and table, while the query is compiled. With `columns`, those
+   * that the query's text names, which are compared with the table's; a handler that cannot tell leaves them out.
+   */
   string pin(1: ScanRequest request, 2: Credential credential) throws (1: Refusal refusal)
 
   /* The splits of a scan. */

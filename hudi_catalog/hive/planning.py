@@ -16,13 +16,13 @@ from typing import Any, Final
 
 from catalog.concurrency.caches import LruCache, memoize
 from catalog.planner import Plan, make_plan
+from catalog.row_summary import SnapshotSummary, summarize_snapshot
 from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
 from catalog.splits.splitter import SplitRules, Splitter
 from hudi_catalog.hive.columns import check_columns, normalized_type, type_matches
 from hudi_catalog.hive.materialization import HiveFiles, HiveSlices
 from hudi_catalog.hive.options import HiveOptions, ScanSettings
-from hudi_catalog.metastore.hive_statistics import HiveStatistics, hive_statistics
 from hudi_catalog.metastore.locations import Locations, normal_uri
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.tables import TableCache, check_links
@@ -301,14 +301,19 @@ class HivePlanner:
         """The snapshot that a query reads of a table: the newest, or that of the requested time.
 
         Args:
-            request: a `ScanRequest`.
+            request: a `ScanRequest`; its columns, if any, are those that the query's text names.
 
         Raises:
-            HudiError: the table is not in the warehouse or cannot be read.
+            HudiError: the table is not in the warehouse or cannot be read, or Hive would misread one of the columns.
         """
         path = self._places.path(request.location)
+        settings = ScanSettings.parse(request.settings)
         with self._tables.watched(path):
-            return self._pinned(request, path, ScanSettings.parse(request.settings))
+            pin = self._pinned(request, path, settings)
+            if request.columns:
+                snapshot = self._tables.at(path, pin, settings.query_type)
+                check_columns(snapshot, settings, request.columns, request.table)
+            return pin
 
     def splits(self, request: Any) -> PlannedScan:
         """The splits of a scan.
@@ -324,7 +329,7 @@ class HivePlanner:
         with self._tables.watched(path):
             return self._scan(request, path, ScanSettings.parse(request.settings))
 
-    def statistics(self, request: Any) -> HiveStatistics:
+    def statistics(self, request: Any) -> SnapshotSummary:
         """Statistics of the snapshot that a query reads of a table.
 
         Args:
@@ -339,7 +344,7 @@ class HivePlanner:
         with self._tables.watched(path):
             pin = request.pin or self._pinned(request, path, settings)
             snapshot = self._tables.at(path, pin, settings.query_type)
-            return memoize(snapshot, "statistics for Hive", lambda: hive_statistics(snapshot))
+            return memoize(snapshot, "statistics for Hive", lambda: summarize_snapshot(snapshot))
 
     def _scan(self, request: Any, path: str, settings: ScanSettings) -> PlannedScan:
         begin = time.perf_counter()

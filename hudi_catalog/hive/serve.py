@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any, Final
 
@@ -110,11 +110,24 @@ class HiveService(ThriftCalls):
         )
 
     def _statistics(self, request: Any) -> Any:
-        known = self._planner.statistics(request)
-        column = self._structs.ColumnStatistics
-        columns = [column(one.name, one.nulls, one.low, one.high, one.distinct, one.length) for one in known.columns]
+        summary = self._planner.statistics(request)
+        columns = [self._column(name, known, summary.rows) for name, known in summary.columns.items() if known]
         return self._structs.TableStatistics(
-            request.version, known.files, known.bytes, known.rows, known.exact, columns
+            request.version, summary.files, summary.bytes, summary.rows, summary.exact, columns
+        )
+
+    def _column(self, name: str, known: Mapping[str, float], rows: int | None) -> Any:
+        nulls = None if rows is None or "nulls" not in known else round(known["nulls"] * rows)
+        filled = None if rows is None else rows - (nulls or 0)
+        distinct, length = known.get("distinct"), known.get("bytes")
+        return self._structs.ColumnStatistics(
+            name,
+            nulls,
+            known.get("low"),
+            known.get("high"),
+            None if distinct is None else round(distinct),
+            length / filled if length is not None and filled else None,
+            known.get("spread"),
         )
 
     def _exception(self, contract: ModuleType, call: Call, message: str, *, retryable: bool) -> Any:  # noqa: ARG002

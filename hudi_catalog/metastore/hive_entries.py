@@ -17,11 +17,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from catalog.row_summary import summarize_snapshot
 from catalog.snapshots.snapshot import Snapshot
 from catalog.table import READ_OPTIMIZED
 from hudi_catalog.metastore import entries, partitions, sync_options
 from hudi_catalog.metastore.entries import HIVE, PROVIDER, SPARK_PREFIX, EntryName, same_place
-from hudi_catalog.metastore.hive_statistics import hive_statistics
 from hudi_catalog.metastore.hive_types import SIMPLE_TYPES, hive_columns
 from hudi_catalog.metastore.metastore import (
     EXTERNAL_TABLE,
@@ -321,7 +321,7 @@ class HiveEntries:
         """Files, bytes and rows as Hive's parameters name them; without them Hive lists the folder on each query."""
         if before.parameters.get(TOTAL_SIZE) and before.parameters.get(entries.INSTANT) == last.time:
             return {key: before.parameters.get(key) for key in _STATISTICS}
-        known = hive_statistics(self.snapshot)
+        known = summarize_snapshot(self.snapshot, with_columns=False)
         values = {TOTAL_SIZE: known.bytes, NUM_FILES: known.files, NUM_ROWS: known.rows}
         return {key: str(value) for key, value in values.items() if value}
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.planner import Plan
+from catalog.row_summary import UNKNOWN_ROWS, exact_row_counts, without_logs
 from catalog.snapshots.snapshot import Snapshot
-from catalog.statistics.summary import UNKNOWN_ROWS, exact_row_counts, without_logs
 from hudi_catalog.trino.connector.requests import Body
 from hudi_catalog.trino.connector.types import ConnectorColumn, plain_type
 from pushdown.images.image import is_counted

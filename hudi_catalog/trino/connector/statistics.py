@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from catalog.planner import Plan
+from catalog.row_summary import summarize
 from catalog.snapshots.snapshot import Snapshot
-from catalog.statistics.summary import summarize
 from hudi_catalog.trino.connector.types import ConnectorColumn, plain_type
 
 _MOST_COLUMNS = 200
@@ -29,4 +29,7 @@ def scan_statistics(snapshot: Snapshot, plan: Plan, columns: Sequence[ConnectorC
     shown = [column for column in columns[:_MOST_COLUMNS] if not column.hidden]
     wanted = {column.name: (column.source, column.kind, plain_type(column.kind)) for column in shown}
     summary = summarize(snapshot, plan.rows, wanted)
-    return {"rows": summary.rows, "estimated_rows": summary.estimated_rows, "columns": summary.columns}
+    columns_known = {
+        name: {key: value for key, value in known.items() if key != "spread"} for name, known in summary.columns.items()
+    }
+    return {"rows": summary.rows, "estimated_rows": summary.estimated_rows, "columns": columns_known}

@@ -94,6 +94,8 @@ def test_statistics_are_of_the_pinned_snapshot(asking: Asking, trips: LocalTable
     known = {column.name: column for column in two.columns}
     assert (known["k"].low, known["k"].high, known["k"].distinct, known["k"].nulls) == (0, 399, 400, 0)
     assert (known["day"].distinct, known["size"].low, known["size"].high) == (3, 0.5, 0.5)
+    assert known["k"].spread > 0.9, "keys are spread over buckets"
+    assert (known["day"].spread, known["size"].spread) == (pytest.approx(1 / 3), 1)
 
 
 def test_the_log_tells_what_was_received_and_kept(asking: Asking) -> None:

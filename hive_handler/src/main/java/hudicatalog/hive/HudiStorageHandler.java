@@ -3,18 +3,24 @@ package hudicatalog.hive;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.Arrays;
+import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hive.metastore.HiveMetaHook;
+import org.apache.hadoop.hive.metastore.api.ColumnStatisticsObj;
 import org.apache.hadoop.hive.ql.exec.Utilities;
 import org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe;
 import org.apache.hadoop.hive.ql.metadata.DefaultStorageHandler;
 import org.apache.hadoop.hive.ql.metadata.Table;
 import org.apache.hadoop.hive.ql.parse.SemanticException;
+import org.apache.hadoop.hive.ql.plan.ExprNodeColumnDesc;
+import org.apache.hadoop.hive.ql.plan.ExprNodeDesc;
 import org.apache.hadoop.hive.ql.plan.FileSinkDesc;
 import org.apache.hadoop.hive.ql.plan.TableDesc;
+import org.apache.hadoop.hive.ql.stats.Partish;
 import org.apache.hadoop.hive.serde2.AbstractSerDe;
 import org.apache.hadoop.mapred.InputFormat;
 import org.apache.hadoop.mapred.JobConf;
@@ -58,6 +64,57 @@ public class HudiStorageHandler extends DefaultStorageHandler {
   public Map<String, String> getNativeProperties(Table table) {
     LikeStatement.check(getConf(), table.getFullyQualifiedName());
     return super.getNativeProperties(table);
+  }
+
+  @Override
+  public boolean canProvideBasicStatistics() {
+    return true;
+  }
+
+  /** Of the snapshot: what lies in the folder has files that later commits replaced. */
+  @Override
+  public Map<String, String> getBasicStatistics(Partish partish) {
+    Table table = partish.getTable();
+    Messages.Statistics found = TableStatistics.of(getConf(), table);
+    return found == null ? new HashMap<>(table.getParameters()) : TableStatistics.basic(found);
+  }
+
+  @Override
+  public boolean canProvideColStatistics(Table table) {
+    Messages.Statistics found = TableStatistics.of(getConf(), table);
+    return found != null && !TableStatistics.columns(table, found).isEmpty();
+  }
+
+  @Override
+  public List<ColumnStatisticsObj> getColStatistics(Table table) {
+    Messages.Statistics found = TableStatistics.of(getConf(), table);
+    return found == null ? Collections.emptyList() : TableStatistics.columns(table, found);
+  }
+
+  /** Whether count(*) is the snapshot's number of rows. */
+  @Override
+  public boolean canComputeQueryUsingStats(Table table) {
+    Messages.Statistics found = TableStatistics.of(getConf(), table);
+    if (found == null || !found.exact || found.rows == null) {
+      return false;
+    }
+    TableStatistics.answerCounts(found, table.getParameters());
+    return true;
+  }
+
+  /**
+   * Whether the values of a join's other side are waited for before splits are made, and are in their filter then, as
+   * {@code column IN (...)}. Hive filters rows by a bloom filter of them otherwise, which is better where each file has
+   * all values.
+   */
+  @Override
+  public boolean addDynamicSplitPruningEdge(Table table, ExprNodeDesc predicate) {
+    List<ExprNodeDesc> parts = predicate.getChildren();
+    if (parts == null || parts.isEmpty() || !(parts.get(0) instanceof ExprNodeColumnDesc)) {
+      return false;
+    }
+    Messages.Statistics found = TableStatistics.of(getConf(), table);
+    return found != null && TableStatistics.isClustered(found, ((ExprNodeColumnDesc) parts.get(0)).getColumn());
   }
 
   /** Called in HiveServer2 while a query is compiled: here its snapshot is chosen, for all of its scans. */

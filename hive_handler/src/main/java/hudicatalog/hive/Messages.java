@@ -58,6 +58,7 @@ final class Messages {
     Double high;
     Long distinct;
     Double length;
+    Double spread;
   }
 
   /** Statistics of a snapshot. */
@@ -263,6 +264,8 @@ final class Messages {
         found.distinct = in.readI64();
       } else if (is(field, 6, TType.DOUBLE)) {
         found.length = in.readDouble();
+      } else if (is(field, 7, TType.DOUBLE)) {
+        found.spread = in.readDouble();
       } else {
         TProtocolUtil.skip(in, field.type);
       }

@@ -41,9 +41,15 @@ final class ServiceClient {
     }
   }
 
-  /** The newest snapshot of the table. */
-  String pin() throws IOException {
+  /**
+   * The newest snapshot of the table.
+   *
+   * @param read columns that the query reads for certain, which the service then compares with the table's; null if
+   *     not known
+   */
+  String pin(List<String> read) throws IOException {
     ScanRequest request = new ScanRequest(scan, scan.queryId, null);
+    request.columns = read;
     return ask(Messages.PIN, request, Messages::readPin);
   }
 

@@ -1,6 +1,9 @@
 package hudicatalog.hive;
 
 import java.io.IOException;
+import java.math.BigDecimal;
+import java.math.RoundingMode;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -29,6 +32,8 @@ import org.slf4j.LoggerFactory;
 final class TableStatistics {
   private static final Logger LOG = LoggerFactory.getLogger(TableStatistics.class);
   private static final int MOST = 1000;
+  private static final double MOST_SPREAD = 0.3;
+  private static final double MICROSECONDS = 1e6;
   private static final Messages.Statistics NONE = new Messages.Statistics();
 
   private static final Map<String, Messages.Statistics> KNOWN = new LinkedHashMap<String, Messages.Statistics>() {
@@ -68,6 +73,14 @@ final class TableStatistics {
     }
   }
 
+  /** Let Hive answer count(*) by the rows of a table, for the query that is compiled, and nothing by its columns. */
+  static void answerCounts(Messages.Statistics found, Map<String, String> parameters) {
+    parameters.putAll(basic(found));
+    StatsSetupConst.setBasicStatsState(parameters, StatsSetupConst.TRUE);
+    // Bounds and numbers of nulls may be estimates, or of the commit at which somebody ran ANALYZE.
+    StatsSetupConst.clearColumnStatsState(parameters);
+  }
+
   /** As Hive's parameters of a table name them. */
   static Map<String, String> basic(Messages.Statistics found) {
     Map<String, String> basic = new HashMap<>();
@@ -77,6 +90,16 @@ final class TableStatistics {
       basic.put(StatsSetupConst.ROW_COUNT, String.valueOf(found.rows));
     }
     return basic;
+  }
+
+  /** Whether files hold such different values of a column that those of a join's other side leave files out. */
+  static boolean isClustered(Messages.Statistics found, String name) {
+    for (Messages.Column column : found.columns) {
+      if (column.name.equalsIgnoreCase(name)) {
+        return column.spread != null && column.spread <= MOST_SPREAD;
+      }
+    }
+    return false;
   }
 
   /** Statistics of the columns of which the number of distinct values is known; Hive estimates the others. */
@@ -99,47 +122,19 @@ final class TableStatistics {
   private static ColumnStatisticsData data(String type, Messages.Column column) {
     long nulls = column.nulls == null ? 0 : column.nulls;
     long distinct = column.distinct;
-    boolean bounded = column.low != null && column.high != null;
     switch (type.replaceAll("\\(.*", "")) {
       case "tinyint":
       case "smallint":
       case "int":
       case "bigint":
-        LongColumnStatsData numbers = new LongColumnStatsData(nulls, distinct);
-        if (bounded) {
-          numbers.setLowValue(column.low.longValue());
-          numbers.setHighValue(column.high.longValue());
-        }
-        return ColumnStatisticsData.longStats(numbers);
       case "float":
       case "double":
-        DoubleColumnStatsData doubles = new DoubleColumnStatsData(nulls, distinct);
-        if (bounded) {
-          doubles.setLowValue(column.low);
-          doubles.setHighValue(column.high);
-        }
-        return ColumnStatisticsData.doubleStats(doubles);
       case "decimal":
-        DecimalColumnStatsData decimals = new DecimalColumnStatsData(nulls, distinct);
-        if (bounded) {
-          decimals.setLowValue(decimal(column.low));
-          decimals.setHighValue(decimal(column.high));
-        }
-        return ColumnStatisticsData.decimalStats(decimals);
       case "date":
-        DateColumnStatsData dates = new DateColumnStatsData(nulls, distinct);
-        if (bounded) {
-          dates.setLowValue(new Date(column.low.longValue()));
-          dates.setHighValue(new Date(column.high.longValue()));
-        }
-        return ColumnStatisticsData.dateStats(dates);
       case "timestamp":
-        TimestampColumnStatsData times = new TimestampColumnStatsData(nulls, distinct);
-        if (bounded) {
-          times.setLowValue(new Timestamp(column.low.longValue()));
-          times.setHighValue(new Timestamp(column.high.longValue()));
-        }
-        return ColumnStatisticsData.timestampStats(times);
+        // Hive takes absent bounds of numbers as 0.
+        return column.low == null || column.high == null ? null
+            : bounded(type, column.low, column.high, nulls, distinct);
       case "string":
       case "char":
       case "varchar":
@@ -151,8 +146,36 @@ final class TableStatistics {
     }
   }
 
+  private static ColumnStatisticsData bounded(String type, double low, double high, long nulls, long distinct) {
+    if (type.endsWith("int")) {
+      LongColumnStatsData data = new LongColumnStatsData(nulls, distinct);
+      data.setLowValue((long) low);
+      data.setHighValue((long) high);
+      return ColumnStatisticsData.longStats(data);
+    } else if (type.equals("date")) {
+      DateColumnStatsData data = new DateColumnStatsData(nulls, distinct);
+      data.setLowValue(new Date((long) low));
+      data.setHighValue(new Date((long) high));
+      return ColumnStatisticsData.dateStats(data);
+    } else if (type.equals("timestamp")) {
+      TimestampColumnStatsData data = new TimestampColumnStatsData(nulls, distinct);
+      data.setLowValue(new Timestamp((long) (low / MICROSECONDS)));
+      data.setHighValue(new Timestamp((long) (high / MICROSECONDS)));
+      return ColumnStatisticsData.timestampStats(data);
+    } else if (type.startsWith("decimal")) {
+      DecimalColumnStatsData data = new DecimalColumnStatsData(nulls, distinct);
+      data.setLowValue(decimal(low));
+      data.setHighValue(decimal(high));
+      return ColumnStatisticsData.decimalStats(data);
+    }
+    DoubleColumnStatsData data = new DoubleColumnStatsData(nulls, distinct);
+    data.setLowValue(low);
+    data.setHighValue(high);
+    return ColumnStatisticsData.doubleStats(data);
+  }
+
   private static Decimal decimal(double value) {
-    HiveDecimal exact = HiveDecimal.create(new java.math.BigDecimal(value).setScale(4, java.math.RoundingMode.HALF_UP));
-    return new Decimal(java.nio.ByteBuffer.wrap(exact.unscaledValue().toByteArray()), (short) exact.scale());
+    HiveDecimal exact = HiveDecimal.create(new BigDecimal(value).setScale(4, RoundingMode.HALF_UP));
+    return new Decimal((short) exact.scale(), ByteBuffer.wrap(exact.unscaledValue().toByteArray()));
   }
 }

@@ -23,11 +23,13 @@ from pushdown.verdict import CannotPrune
 from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import CorruptFileError, MissingFileError
+from table_format.meta_columns import META_COLUMNS
 
 types = pa.types
 UNKNOWN_ROWS = -1
 _SAMPLED_FILES = 4
 _MOST_COUNTED_BY = 8
+_MOST_COLUMNS = 200
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -39,7 +41,8 @@ class RowSummary:
         rows: how many they have; None where the metadata table does not count each.
         estimated_rows: `rows`, else an estimate; None only where no file could be opened.
         columns: by the name that the caller gave, each with what is known of `nulls` (a fraction), `low` and `high`
-            (days of dates, microseconds of times), `distinct`, and `bytes` (of texts, all together).
+            (days of dates, microseconds of times), `distinct`, `bytes` (of texts, all together), and `spread`: which
+            part of the table's range a file has on average, 1 where each has all of it.
     """
 
     rows: int | None
@@ -75,7 +78,7 @@ def summarize(snapshot: Snapshot, rows: Rows, columns: Mapping[str, tuple[str, A
     exact = None if counts is None or counts.null_count else int(pc.sum(counts).as_py() or 0)
     estimate = exact if exact is not None else _estimated_rows(snapshot, rows, counts)
     for name, distinct in _partition_values(snapshot, rows).items():
-        known.setdefault(name.lower(), {})["distinct"] = distinct
+        known.setdefault(name.lower(), {}).update({"distinct": distinct, "spread": 1 / max(distinct, 1)})
     keys = [name.lower() for name in snapshot.config.record_key_fields]
     if estimate is not None:
         if len(keys) == 1 and keys[0] in known:
@@ -83,6 +86,43 @@ def summarize(snapshot: Snapshot, rows: Rows, columns: Mapping[str, tuple[str, A
         for one in known.values():
             _complete(one, estimate)
     return RowSummary(exact, estimate, known)
+
+
+@dataclass(frozen=True)
+class SnapshotSummary:
+    """Statistics of a snapshot, as optimisers of engines take them.
+
+    Attributes:
+        files: number of its file slices.
+        bytes: of its files.
+        rows: or an estimate of them; None if no file could be opened.
+        exact: whether `rows` is what ``count(*)`` gives.
+        columns: as in `RowSummary`, by lower-case name.
+    """
+
+    files: int
+    bytes: int
+    rows: int | None
+    exact: bool
+    columns: dict[str, dict[str, float]]
+
+
+def summarize_snapshot(snapshot: Snapshot, *, with_columns: bool = True) -> SnapshotSummary:
+    """Statistics of all files of a snapshot; rows are estimated where the metadata table does not count them.
+
+    Args:
+        snapshot: of the table; whether its log files count is its query type's.
+        with_columns: load the statistics of all columns, not only of the one that tells the rows.
+    """
+    rows = snapshot.live_rows
+    shown = [field for field in snapshot.schema if field.name not in META_COLUMNS][:_MOST_COLUMNS]
+    if not with_columns:
+        shown = [field for field in shown if field.name in snapshot.config.record_key_fields[:1]]
+    summary = summarize(snapshot, rows, {field.name.lower(): (field.name, field.type, field.type) for field in shown})
+    counts = exact_row_counts(snapshot, rows)
+    exact = bool((counts != UNKNOWN_ROWS).all())
+    total = int(counts.sum()) if exact else summary.estimated_rows
+    return SnapshotSummary(len(rows), snapshot.live_bytes, total, exact, summary.columns)
 
 
 def exact_row_counts(snapshot: Snapshot, rows: Rows) -> Any:
@@ -167,7 +207,7 @@ def _of_column(part: ColumnPart, kind: Any, plain: Any) -> dict[str, float]:
     low, high = _as_double(pc.min(stats.lower).as_py()), _as_double(pc.max(stats.upper).as_py())
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return known
-    known |= {"low": low, "high": high}
+    known |= {"low": low, "high": high, "spread": _spread(stats, plain, high - low)}
     if types.is_integer(plain) or types.is_date(plain):
         known["distinct"] = min(high - low + 1, _between_bounds(stats, part.row_count, plain))
     return known
@@ -175,13 +215,26 @@ def _of_column(part: ColumnPart, kind: Any, plain: Any) -> dict[str, float]:
 
 def _between_bounds(stats: Any, counts: Any, plain: Any) -> float:
     """How many values the files can hold at most: of each what lies between its bounds, or its rows if that is less."""
-    if types.is_date(plain):
-        lower, upper = (bounds.cast(pa.int32()) for bounds in (stats.lower, stats.upper))
-    else:
-        lower, upper = stats.lower, stats.upper
-    widths = pc.add(pc.subtract(upper.cast(pa.float64(), safe=False), lower.cast(pa.float64(), safe=False)), 1.0)
-    most = pc.min_element_wise(widths, counts.cast(pa.float64()))
+    most = pc.min_element_wise(pc.add(_widths(stats, plain), 1.0), counts.cast(pa.float64()))
     return float(pc.sum(most, min_count=0).as_py())
+
+
+def _spread(stats: Any, plain: Any, width: float) -> float:
+    """The mean width of the files' ranges in that of all of them; 1 if there is only one value."""
+    mean = pc.mean(_widths(stats, plain)).as_py()
+    return 1.0 if mean is None or width <= 0 else min(1.0, mean / width)
+
+
+def _widths(stats: Any, plain: Any) -> Any:
+    """Greatest less least value of each file, as `_as_double` has them."""
+    lower, upper = stats.lower, stats.upper
+    if types.is_date(plain):
+        lower, upper = (bounds.cast(pa.int32()) for bounds in (lower, upper))
+    elif types.is_timestamp(plain):
+        lower, upper = (
+            bounds.cast(pa.timestamp("us", plain.tz), safe=False).cast(pa.int64()) for bounds in (lower, upper)
+        )
+    return pc.subtract(upper.cast(pa.float64(), safe=False), lower.cast(pa.float64(), safe=False))
 
 
 def _is_number_like(kind: Any) -> bool:
