@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import math
 import posixpath
 from collections.abc import Iterator, Mapping
 from types import ModuleType
@@ -117,7 +118,7 @@ class HiveService(ThriftCalls):
         )
 
     def _column(self, name: str, known: Mapping[str, float], rows: int | None) -> Any:
-        nulls = None if rows is None or "nulls" not in known else round(known["nulls"] * rows)
+        nulls = None if rows is None or "nulls" not in known else math.ceil(known["nulls"] * rows)
         filled = None if rows is None else rows - (nulls or 0)
         distinct, length = known.get("distinct"), known.get("bytes")
         return self._structs.ColumnStatistics(

@@ -4,7 +4,6 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.Arrays;
 import java.util.Collections;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -76,13 +75,13 @@ public class HudiStorageHandler extends DefaultStorageHandler {
   public Map<String, String> getBasicStatistics(Partish partish) {
     Table table = partish.getTable();
     Messages.Statistics found = TableStatistics.of(getConf(), table);
-    return found == null ? new HashMap<>(table.getParameters()) : TableStatistics.basic(found);
+    return found == null ? TableStatistics.without(table.getParameters()) : TableStatistics.basic(found);
   }
 
+  /** Always: those in the metastore are of the commit at which somebody ran ANALYZE. */
   @Override
   public boolean canProvideColStatistics(Table table) {
-    Messages.Statistics found = TableStatistics.of(getConf(), table);
-    return found != null && !TableStatistics.columns(table, found).isEmpty();
+    return true;
   }
 
   @Override

@@ -28,10 +28,21 @@ import org.apache.hadoop.hive.ql.metadata.Table;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Statistics of a table for Hive's optimizer, of the snapshot that the query reads. */
+/**
+ * Statistics of a table for Hive's optimizer, of the snapshot that the query reads.
+ *
+ * <p>Hive also reduces filters by bounds and numbers of nulls of columns that are marked as accurate, as ANALYZE marks
+ * them for good. So the mark is taken from what the query holds in memory, and should it be there nevertheless, bounds
+ * are never narrower than the values, and there are no nulls only where that is known.
+ */
 final class TableStatistics {
   private static final Logger LOG = LoggerFactory.getLogger(TableStatistics.class);
-  private static final int MOST = 1000;
+  private static final int MOST = 200;
+  private static final double EXACT_DOUBLES = 1L << 53;
+  /** Writers may cut times to milliseconds. */
+  private static final long TIMES_SLACK_SECONDS = 1;
+  private static final double MOST_DECIMAL = 1e30;
+  private static final String NOTHING_ACCURATE = "{}";
   private static final double MOST_SPREAD = 0.3;
   private static final double MICROSECONDS = 1e6;
   private static final Messages.Statistics NONE = new Messages.Statistics();
@@ -55,7 +66,8 @@ final class TableStatistics {
     CompiledScan scan = CompiledScan.of(hive, table.getMetadata(), table.getFullyQualifiedName());
     try {
       CompiledScan pinned = Pins.pinned(hive, scan);
-      String key = pinned.toText();
+      // A pin names one state of the table: its statistics are those of other queries, too.
+      String key = pinned.location + "\n" + pinned.pin + "\n" + Settings.forService(pinned.settings);
       Messages.Statistics found;
       synchronized (KNOWN) {
         found = KNOWN.get(key);
@@ -77,13 +89,19 @@ final class TableStatistics {
   static void answerCounts(Messages.Statistics found, Map<String, String> parameters) {
     parameters.putAll(basic(found));
     StatsSetupConst.setBasicStatsState(parameters, StatsSetupConst.TRUE);
-    // Bounds and numbers of nulls may be estimates, or of the commit at which somebody ran ANALYZE.
-    StatsSetupConst.clearColumnStatsState(parameters);
   }
 
-  /** As Hive's parameters of a table name them. */
+  /** Parameters of a table for a query that has no statistics from the service. */
+  static Map<String, String> without(Map<String, String> parameters) {
+    Map<String, String> known = new HashMap<>(parameters);
+    known.put(StatsSetupConst.COLUMN_STATS_ACCURATE, NOTHING_ACCURATE);
+    return known;
+  }
+
+  /** As Hive's parameters of a table name them; they replace those that the query holds. */
   static Map<String, String> basic(Messages.Statistics found) {
     Map<String, String> basic = new HashMap<>();
+    basic.put(StatsSetupConst.COLUMN_STATS_ACCURATE, NOTHING_ACCURATE);
     basic.put(StatsSetupConst.NUM_FILES, String.valueOf(found.files));
     basic.put(StatsSetupConst.TOTAL_SIZE, String.valueOf(found.bytes));
     if (found.rows != null) {
@@ -111,7 +129,8 @@ final class TableStatistics {
     List<ColumnStatisticsObj> columns = new ArrayList<>();
     for (Messages.Column column : found.columns) {
       String type = types.get(column.name);
-      ColumnStatisticsData data = type == null || column.distinct == null ? null : data(type, column);
+      ColumnStatisticsData data = type == null || column.distinct == null ? null
+          : data(type, column, nulls(found, column), distinct(found, column));
       if (data != null) {
         columns.add(new ColumnStatisticsObj(column.name, type, data));
       }
@@ -119,9 +138,21 @@ final class TableStatistics {
     return columns;
   }
 
-  private static ColumnStatisticsData data(String type, Messages.Column column) {
-    long nulls = column.nulls == null ? 0 : column.nulls;
-    long distinct = column.distinct;
+  /** 0 only if there are none for certain, and never all rows. */
+  private static long nulls(Messages.Statistics found, Messages.Column column) {
+    if (column.nulls == null) {
+      return 1;
+    }
+    long rows = found.rows == null ? Long.MAX_VALUE : found.rows;
+    return column.nulls == 0 ? 0 : Math.max(1, Math.min(column.nulls, rows - 1));
+  }
+
+  /** Less than the rows: Hive takes a column with as many values for a key, and these are estimates. */
+  private static long distinct(Messages.Statistics found, Messages.Column column) {
+    return found.rows == null ? column.distinct : Math.max(1, Math.min(column.distinct, found.rows - 1));
+  }
+
+  private static ColumnStatisticsData data(String type, Messages.Column column, long nulls, long distinct) {
     switch (type.replaceAll("\\(.*", "")) {
       case "tinyint":
       case "smallint":
@@ -149,8 +180,8 @@ final class TableStatistics {
   private static ColumnStatisticsData bounded(String type, double low, double high, long nulls, long distinct) {
     if (type.endsWith("int")) {
       LongColumnStatsData data = new LongColumnStatsData(nulls, distinct);
-      data.setLowValue((long) low);
-      data.setHighValue((long) high);
+      data.setLowValue((long) Math.floor(below(low)));
+      data.setHighValue((long) Math.ceil(above(high)));
       return ColumnStatisticsData.longStats(data);
     } else if (type.equals("date")) {
       DateColumnStatsData data = new DateColumnStatsData(nulls, distinct);
@@ -159,13 +190,16 @@ final class TableStatistics {
       return ColumnStatisticsData.dateStats(data);
     } else if (type.equals("timestamp")) {
       TimestampColumnStatsData data = new TimestampColumnStatsData(nulls, distinct);
-      data.setLowValue(new Timestamp((long) (low / MICROSECONDS)));
-      data.setHighValue(new Timestamp((long) (high / MICROSECONDS)));
+      data.setLowValue(new Timestamp((long) Math.floor(low / MICROSECONDS) - TIMES_SLACK_SECONDS));
+      data.setHighValue(new Timestamp((long) Math.ceil(high / MICROSECONDS) + TIMES_SLACK_SECONDS));
       return ColumnStatisticsData.timestampStats(data);
     } else if (type.startsWith("decimal")) {
       DecimalColumnStatsData data = new DecimalColumnStatsData(nulls, distinct);
-      data.setLowValue(decimal(low));
-      data.setHighValue(decimal(high));
+      if (Math.max(Math.abs(low), Math.abs(high)) > MOST_DECIMAL) {
+        return null;
+      }
+      data.setLowValue(decimal(Math.nextDown(low), RoundingMode.FLOOR));
+      data.setHighValue(decimal(Math.nextUp(high), RoundingMode.CEILING));
       return ColumnStatisticsData.decimalStats(data);
     }
     DoubleColumnStatsData data = new DoubleColumnStatsData(nulls, distinct);
@@ -174,8 +208,16 @@ final class TableStatistics {
     return ColumnStatisticsData.doubleStats(data);
   }
 
-  private static Decimal decimal(double value) {
-    HiveDecimal exact = HiveDecimal.create(new BigDecimal(value).setScale(4, RoundingMode.HALF_UP));
+  private static double below(double value) {
+    return Math.abs(value) < EXACT_DOUBLES ? value : Math.nextDown(value);
+  }
+
+  private static double above(double value) {
+    return Math.abs(value) < EXACT_DOUBLES ? value : Math.nextUp(value);
+  }
+
+  private static Decimal decimal(double value, RoundingMode mode) {
+    HiveDecimal exact = HiveDecimal.create(new BigDecimal(value).setScale(4, mode));
     return new Decimal((short) exact.scale(), ByteBuffer.wrap(exact.unscaledValue().toByteArray()));
   }
 }

@@ -63,6 +63,8 @@ class StatisticsTest {
     assertEquals("40", parameters.get("numRows"));
     assertTrue(StatsSetupConst.areBasicStatsUptoDate(parameters));
     assertFalse(StatsSetupConst.areColumnStatsUptoDate(parameters, "id"));
+    StatsSetupConst.setColumnStatsState(parameters, Arrays.asList("id"));
+    assertFalse(StatsSetupConst.areColumnStatsUptoDate(TableStatistics.without(parameters), "id"));
   }
 
   private static byte[] error(int kind) throws TException {
