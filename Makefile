@@ -53,12 +53,12 @@ trino-jar: $(BIN)/.installed ## build Trino's connector, and with a JDK 24 or la
 	@$(BIN)/python -m tools.engines.trino_jar
 
 .PHONY: trino
-trino: $(BIN)/.installed ## run Trino 476 over a small warehouse, with the service and the gateway beside it
-	@$(BIN)/python -m tools.engines
+trino: $(BIN)/.installed ## run Trino 476 over a small warehouse (or WAREHOUSE=folder), with the service and the gateway beside it
+	@$(BIN)/python -m tools.engines $(if $(WAREHOUSE),--warehouse '$(WAREHOUSE)')
 
 .PHONY: hive
-hive: $(BIN)/.installed hudi_catalog/hive/hudi-hive-handler.jar ## run Hive 4.0.1 over a small warehouse, with a metastore and the service beside it
-	@$(BIN)/python -m tools.engines.hive
+hive: $(BIN)/.installed hudi_catalog/hive/hudi-hive-handler.jar ## run Hive 4.0.1 over a small warehouse (or WAREHOUSE=folder), with a metastore and the service beside it
+	@$(BIN)/python -m tools.engines.hive $(if $(WAREHOUSE),--warehouse '$(WAREHOUSE)')
 
 .PHONY: demo
 demo: $(BIN)/.installed ## the main job on real data: write, correct, delete, plan, read, compare, sync, query by name

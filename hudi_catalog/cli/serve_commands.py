@@ -27,7 +27,7 @@ _LOOK_SECONDS = 1.0
 
 _METASTORE_STARTED = """\
 a Hive Metastore, kept in {folder}
-  register:  hudi-catalog sync --metastore {uri} --all WAREHOUSE
+  register:  hudi-catalog sync --metastore {uri} --service HOST:PORT --all WAREHOUSE (or hive-site, for Spark alone)
   Spark:     --conf spark.sql.catalogImplementation=hive --conf spark.hadoop.hive.metastore.uris={uri}
   Hive:      hive.metastore.uris={uri}
   Trino:     connector.name=hive, hive.metastore.uri={uri}

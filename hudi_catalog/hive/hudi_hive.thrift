@@ -75,6 +75,36 @@ struct Splits {
   5: optional i64 filesKept
 }
 
+/* Statistics of one column, each field where it is known. */
+struct ColumnStatistics {
+  /* Name, in Hive's lower case. */
+  1: required string name
+  /* Values that are null. */
+  2: optional i64 nulls
+  /* Least and greatest value: days of dates, microseconds of timestamps, else the number itself. */
+  3: optional double low
+  4: optional double high
+  /* An estimate of how many distinct values there are. */
+  5: optional i64 distinct
+  /* An estimate of the mean length of texts in bytes. */
+  6: optional double length
+  /* Which part of the table's range a file has on average; 1: values of a join's other side leave no file out. */
+  7: optional double spread
+}
+
+/* Statistics of a table's snapshot, for Hive's optimizer. */
+struct TableStatistics {
+  1: required i32 version
+  /* Files and bytes of the snapshot; those that later commits replaced do not count. */
+  2: required i64 files
+  3: required i64 bytes
+  /* Rows, or an estimate of them; absent where no file could be opened. */
+  4: optional i64 rows
+  /* Whether `rows` is what count(*) gives. */
+  5: required bool exact
+  6: required list<ColumnStatistics> columns
+}
+
 /* The query cannot be served; Hive fails it with this message. */
 exception Refusal {
   1: required string message
@@ -83,9 +113,18 @@ exception Refusal {
 }
 
 service HudiHive {
-  /* The newest snapshot of the table: asked once a query and table, while the query is compiled. */
+  /*
+   * The newest snapshot of the table: asked once a query and table, while the query is compiled. With `columns`, those
+   * that the query's text names, which are compared with the table's; a handler that cannot tell leaves them out.
+   */
   string pin(1: ScanRequest request, 2: Credential credential) throws (1: Refusal refusal)
 
   /* The splits of a scan. */
   Splits splits(1: ScanRequest request, 2: Credential credential) throws (1: Refusal refusal)
+
+  /*
+   * Statistics of the snapshot that `pin` gave, whatever the filter and the columns. Services of earlier releases do not
+   * know this method; the handler then has no statistics but those of the metastore.
+   */
+  TableStatistics statistics(1: ScanRequest request, 2: Credential credential) throws (1: Refusal refusal)
 }

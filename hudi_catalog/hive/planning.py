@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
-from catalog.concurrency.caches import LruCache
+from catalog.concurrency.caches import LruCache, memoize
 from catalog.planner import Plan, make_plan
+from catalog.row_summary import SnapshotSummary, summarize_snapshot
 from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
 from catalog.splits.splitter import SplitRules, Splitter
@@ -300,14 +301,19 @@ class HivePlanner:
         """The snapshot that a query reads of a table: the newest, or that of the requested time.
 
         Args:
-            request: a `ScanRequest`.
+            request: a `ScanRequest`; its columns, if any, are those that the query's text names.
 
         Raises:
-            HudiError: the table is not in the warehouse or cannot be read.
+            HudiError: the table is not in the warehouse or cannot be read, or Hive would misread one of the columns.
         """
         path = self._places.path(request.location)
+        settings = ScanSettings.parse(request.settings)
         with self._tables.watched(path):
-            return self._pinned(request, path, ScanSettings.parse(request.settings))
+            pin = self._pinned(request, path, settings)
+            if request.columns:
+                snapshot = self._tables.at(path, pin, settings.query_type)
+                check_columns(snapshot, settings, request.columns, request.table)
+            return pin
 
     def splits(self, request: Any) -> PlannedScan:
         """The splits of a scan.
@@ -322,6 +328,23 @@ class HivePlanner:
         path = self._places.path(request.location)
         with self._tables.watched(path):
             return self._scan(request, path, ScanSettings.parse(request.settings))
+
+    def statistics(self, request: Any) -> SnapshotSummary:
+        """Statistics of the snapshot that a query reads of a table.
+
+        Args:
+            request: a `ScanRequest`.
+
+        Raises:
+            SplitError: the query's snapshot no longer exists.
+            HudiError: the table is not in the warehouse or cannot be read.
+        """
+        path = self._places.path(request.location)
+        settings = ScanSettings.parse(request.settings)
+        with self._tables.watched(path):
+            pin = request.pin or self._pinned(request, path, settings)
+            snapshot = self._tables.at(path, pin, settings.query_type)
+            return memoize(snapshot, "statistics for Hive", lambda: summarize_snapshot(snapshot))
 
     def _scan(self, request: Any, path: str, settings: ScanSettings) -> PlannedScan:
         begin = time.perf_counter()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import math
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any, Final
 
@@ -73,6 +74,7 @@ class HiveService(ThriftCalls):
         self._admission = Admission(HIVE_CALLERS, secret)
         self._planner = HivePlanner(tables, options or HiveOptions(), self._log)
         self._structs: Any = hive_service()
+        self._answers = {"pin": self._planner.pin, "splits": self._splits, "statistics": self._statistics}
 
     def close(self) -> None:
         """Start no work that outlives a request."""
@@ -85,7 +87,7 @@ class HiveService(ThriftCalls):
         request = call.arguments.request
         try:
             self._admission.check(call.name, request, call.arguments.credential)
-            result = self._planner.pin(request) if call.name == "pin" else self._splits(request)
+            result = self._answers[call.name](request)
         except HudiError as error:
             details = (
                 {}
@@ -106,6 +108,27 @@ class HiveService(ThriftCalls):
             [split(f"{root}/{one.base}", one.start, one.length) for one in scan.splits],
             scan.files_total,
             scan.files_kept,
+        )
+
+    def _statistics(self, request: Any) -> Any:
+        summary = self._planner.statistics(request)
+        columns = [self._column(name, known, summary.rows) for name, known in summary.columns.items() if known]
+        return self._structs.TableStatistics(
+            request.version, summary.files, summary.bytes, summary.rows, summary.exact, columns
+        )
+
+    def _column(self, name: str, known: Mapping[str, float], rows: int | None) -> Any:
+        nulls = None if rows is None or "nulls" not in known else math.ceil(known["nulls"] * rows)
+        filled = None if rows is None else rows - (nulls or 0)
+        distinct, length = known.get("distinct"), known.get("bytes")
+        return self._structs.ColumnStatistics(
+            name,
+            nulls,
+            known.get("low"),
+            known.get("high"),
+            None if distinct is None else round(distinct),
+            length / filled if length is not None and filled else None,
+            known.get("spread"),
         )
 
     def _exception(self, contract: ModuleType, call: Call, message: str, *, retryable: bool) -> Any:  # noqa: ARG002

@@ -62,6 +62,7 @@ class _Outcome:
     path: str
     done: TrinoSync | HiveSync | None
     problem: str | None = None
+    remedy: str | None = None
 
 
 def sync(
@@ -78,7 +79,8 @@ def sync(
         Format | None, typer.Option("--format", help="How it reads them; handler by default, for Trino symlink.")
     ] = None,
     service: Annotated[
-        str | None, typer.Option("--service", help="host:port of the service for Hive, written into the entries.")
+        str | None,
+        typer.Option("--service", help="host:port of the service for Hive, written into the entries; or hive-site."),
     ] = None,
     schema: Annotated[
         str | None, typer.Option("--schema", help="Schema of the entries; the table's database by default.")
@@ -181,7 +183,7 @@ def _runner(
         return functools.partial(sync_to_trino, also_hudi=also_hudi)
     if also_hudi:
         raise OptionError("--also-hudi registers for Trino; write --target trino")
-    return sync_to_hive
+    return functools.partial(sync_to_hive, must_be_served=True)
 
 
 def _single(path: str, run: Callable[[], TrinoSync | HiveSync], late: LateTables) -> _Outcome:
@@ -193,7 +195,10 @@ def _single(path: str, run: Callable[[], TrinoSync | HiveSync], late: LateTables
     if isinstance(done, LateTableError):
         return _Outcome(path, None, str(done))
     if isinstance(done, Exception):
-        raise done
+        remedy = getattr(done, "REMEDY", None)
+        if remedy is None:
+            raise done
+        return _Outcome(path, None, str(done), remedy)
     return _Outcome(path, done)
 
 
@@ -215,7 +220,7 @@ def _all(warehouse: str, named: Callable[[TableEntry], TrinoSync | HiveSync], la
             with late.working(entry.name, catalog.storage.full_path(entry.path)):
                 return _Outcome(entry.path, named(entry))
         except (HudiError, pa.ArrowException, OSError) as error:
-            return _Outcome(entry.path, None, str(error))
+            return _Outcome(entry.path, None, str(error), getattr(error, "REMEDY", None))
 
     for entry, outcome in each_table(entries, attempt, _THREADS, "hudi-sync"):
         yield _Outcome(entry.path, None, str(outcome)) if isinstance(outcome, LateTableError) else outcome
@@ -262,12 +267,15 @@ def _print(outcomes: list[_Outcome], *, dry_run: bool, as_json: bool) -> None:
             sys.stdout.write(f"  {change}\n")
         if len(outcomes) == 1 and len(shown) < len(done.changes):
             sys.stdout.write(f"  … and {len(done.changes) - len(shown):,} more; --json lists all\n")
+    for remedy in dict.fromkeys(outcome.remedy for outcome in outcomes if outcome.remedy):
+        sys.stderr.write(f"hudi-catalog: {remedy}\n")
 
 
 def _json(outcome: _Outcome) -> dict[str, object]:
     done = outcome.done
     if done is None:
-        return {"path": outcome.path, "problem": outcome.problem}
+        problem: dict[str, object] = {"path": outcome.path, "problem": outcome.problem}
+        return problem | ({"remedy": outcome.remedy} if outcome.remedy else {})
     changes = [
         {"kind": change.kind, "what": change.what, "before": change.before, "after": change.after}
         for change in done.changes

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from catalog.row_summary import summarize_snapshot
 from catalog.snapshots.snapshot import Snapshot
 from catalog.table import READ_OPTIMIZED
 from hudi_catalog.metastore import entries, partitions, sync_options
@@ -146,9 +147,10 @@ def _field(column: pa.Field[Any], comment: str | None) -> dict[str, Any]:
 QUERY_TYPE: Final = "hoodie.catalog.hive.query.type"
 LAST_SYNCED: Final = "last_commit_time_sync"
 LAST_COMPLETED: Final = "last_commit_completion_time_sync"
-TOTAL_SIZE: Final = "totalSize"
-INSTANTS: Final = (entries.INSTANT, LAST_SYNCED, LAST_COMPLETED, TOTAL_SIZE)
-"""Parameters with the commit that an entry is synced to."""
+TOTAL_SIZE, NUM_FILES, NUM_ROWS = "totalSize", "numFiles", "numRows"
+_STATISTICS: Final = (TOTAL_SIZE, NUM_FILES, NUM_ROWS)
+INSTANTS: Final = (entries.INSTANT, LAST_SYNCED, LAST_COMPLETED, *_STATISTICS)
+"""Parameters with the commit that an entry is synced to, and its statistics."""
 
 _TIMESTAMP: Final = "timestamp"
 _NUMBER: Final = "bigint"
@@ -161,7 +163,7 @@ _OWN: Final = frozenset(
     {entries.BASE_PATH, entries.TARGET, entries.QUERY_TYPE, entries.META_FIELDS, entries.ENTRY_ID, entries.LOCATIONS}
     | {entries.MANIFESTS, sync_options.FORMAT, QUERY_TYPE, STORAGE_HANDLER, *INSTANTS}
     # Hive's statistics of an earlier state of the table
-    | {"COLUMN_STATS_ACCURATE", "numRows", "rawDataSize", "numFiles"}
+    | {"COLUMN_STATS_ACCURATE", "rawDataSize"}
 )
 
 
@@ -281,6 +283,8 @@ class HiveEntries:
             for key, value in before.parameters.items()
             if key not in _OWN and not key.startswith((entries.SPARK_PREFIX, *foreign))
         }
+        if hive.service == sync_options.HIVE_SITE:
+            user_parameters.pop(sync_options.SERVICE, None)
         own_parameters = {
             "EXTERNAL": "TRUE",
             entries.BASE_PATH: self.base,
@@ -291,7 +295,8 @@ class HiveEntries:
         }
         if with_handler:
             own_parameters[STORAGE_HANDLER] = HANDLER_CLASSES[self._storage_format(before, name).input_format]
-            own_parameters |= {sync_options.SERVICE: hive.service} if hive.service else {}
+            if hive.service and hive.service != sync_options.HIVE_SITE:
+                own_parameters[sync_options.SERVICE] = hive.service
             if self.snapshot.config.table_type != "COPY_ON_WRITE":
                 own_parameters[QUERY_TYPE] = name.query_type
         if self.options.locations and self.options.locations.prefixes:
@@ -309,15 +314,16 @@ class HiveEntries:
             return {}
         marks = {entries.INSTANT: last.time, LAST_SYNCED: last.time, LAST_COMPLETED: _completed(self.snapshot, last)}
         if self.format == sync_options.HANDLER:
-            marks[TOTAL_SIZE] = self._total_size(before, last)
+            marks |= self._statistics(before, last)
         return {key: value for key, value in marks.items() if value}
 
-    def _total_size(self, before: HiveTable, last: Instant) -> str | None:
-        """Size of the table's files in bytes; without it Hive lists the folder on each query to estimate."""
-        known = before.parameters.get(TOTAL_SIZE)
-        if known and before.parameters.get(entries.INSTANT) == last.time:
-            return known
-        return str(self.snapshot.live_bytes) if self.snapshot.live_bytes else None
+    def _statistics(self, before: HiveTable, last: Instant) -> dict[str, str | None]:
+        """Files, bytes and rows as Hive's parameters name them; without them Hive lists the folder on each query."""
+        if before.parameters.get(TOTAL_SIZE) and before.parameters.get(entries.INSTANT) == last.time:
+            return {key: before.parameters.get(key) for key in _STATISTICS}
+        known = summarize_snapshot(self.snapshot, with_columns=False)
+        values = {TOTAL_SIZE: known.bytes, NUM_FILES: known.files, NUM_ROWS: known.rows}
+        return {key: str(value) for key, value in values.items() if value}
 
 
 def _completed(snapshot: Snapshot, write: Instant) -> str | None:

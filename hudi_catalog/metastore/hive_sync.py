@@ -6,8 +6,10 @@ commit it is synced to. The next sync compares everything again.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 from catalog.snapshots.snapshot import Snapshot
@@ -45,6 +47,7 @@ from hudi_catalog.metastore.sync_options import (
     HANDLER,
     KEEP,
     PARTITION_FIELDS,
+    SERVICE,
     SYMLINK,
     SyncOptions,
 )
@@ -82,6 +85,7 @@ def sync_to_hive(
     format: str | None = None,  # noqa: A002  # the name of the flag
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    must_be_served: bool = False,
 ) -> HiveSync:
     """Register a table for Hive and Spark SQL, or update its entries.
 
@@ -93,14 +97,19 @@ def sync_to_hive(
             list of files, see `trino_sync`. None for the option's, else an existing entry's, else `handler`.
         dry_run: return the changes without making them.
         storage_options: keyword arguments for the `pyarrow.fs` file systems, for lists of files.
+        must_be_served: refuse to make an entry for the handler of which nobody said where the service is.
 
     Raises:
+        UnservedError: so refused.
         MetastoreError: a name is taken by another table, or the metastore does not answer.
         OptionError: options that exclude each other or do not fit the table.
         UnsupportedTableError: Hive cannot read the table in this format; the message names the column.
     """
     options = options or SyncOptions()
-    wanted = format or options.hive.format or _format_there(table, metastore, options) or HANDLER
+    registered_format = _format_there(table, metastore, options)
+    wanted = format or options.hive.format or registered_format or HANDLER
+    if must_be_served and wanted == HANDLER != registered_format and not (options.hive.service or _in_hive_site()):
+        raise UnservedError("no service is known by which Hive would read it")
     if wanted != APACHE and not options.hive.as_datasource:
         # Spark would read the folder as plain Parquet: replaced rows, or none
         raise OptionError(f"{AS_DATASOURCE}=false goes with {FORMAT}={APACHE} only")
@@ -112,6 +121,26 @@ def sync_to_hive(
     if wanted not in (HANDLER, APACHE):
         raise OptionError(f"format {wanted!r}: there are {HANDLER}, {APACHE} and {SYMLINK}")
     return _until_newest(_TableSync(metastore, table, options, wanted, dry_run=dry_run), table, dry_run=dry_run)
+
+
+class UnservedError(OptionError):
+    """An entry for the storage handler without a service; `REMEDY` says what to do."""
+
+    REMEDY: Final = (
+        "start `hudi-catalog serve hive WAREHOUSE` and name it by --service host:port; or --service hive-site, if "
+        "Hive's own hive-site.xml names it or only Spark reads the entry; or, without a service, --format apache or "
+        "symlink"
+    )
+
+
+def _in_hive_site() -> bool:
+    """Whether the Hive configuration of this machine, if `HIVE_CONF_DIR` names one, has the service's address."""
+    folder = os.environ.get("HIVE_CONF_DIR")
+    try:
+        text = Path(folder, "hive-site.xml").read_text(encoding="utf-8") if folder else ""
+    except OSError:
+        return False
+    return f"<name>{SERVICE}</name>" in "".join(text.split())
 
 
 def _until_newest(one: _TableSync, table: Table, *, dry_run: bool) -> HiveSync:

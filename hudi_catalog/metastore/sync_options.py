@@ -52,6 +52,9 @@ ALL: Final = "ALL"
 READ_OPTIMIZED_ONLY: Final = "RO"
 REAL_TIME_ONLY: Final = "RT"
 STRATEGIES: Final = (ALL, READ_OPTIMIZED_ONLY, REAL_TIME_ONLY)
+HIVE_SITE: Final = "hive-site"
+"""In place of an address: Hive's own configuration names the service, or Spark alone reads the entries."""
+
 REPAIR: Final = "repair"
 KEEP: Final = "keep"
 
@@ -63,8 +66,8 @@ class HiveSyncOptions:
     Attributes:
         format: how Hive reads an entry: `handler`, `apache` for Apache Hudi's own input formats, or `symlink`; None for
             an existing entry's, else the target's default; `hoodie.catalog.sync.format`.
-        service: `host:port` of the service for the storage handler, several comma-separated; None for Hive's own
-            configuration; `hoodie.catalog.hive.service`.
+        service: `host:port` of the service for the storage handler, several comma-separated; `hive-site` for none in
+            the entry; None for the existing entry's, and for none in a new one; `hoodie.catalog.hive.service`.
         dropped: whether partitions that the last sync registered and that are gone are registered again, `repair`, or
             stay dropped, `keep`; `hoodie.catalog.sync.partitions.dropped`.
         partition_fields: if set, must be the table's own; `hoodie.datasource.hive_sync.partition_fields`.

@@ -161,7 +161,7 @@ def start_hive(
                 metastore = request.getfixturevalue("hive_metastore_4")
                 folder = tmp_path_factory.mktemp("hive")
                 try:
-                    server = HiveServer(folder, metastore.port, classes=[handler()], time_zone=time_zone)
+                    server = HiveServer(folder, metastore, classes=[handler()], time_zone=time_zone)
                 except EngineMissingError as error:
                     skip_or_fail(f"{error}; or name a running HiveServer2 in HUDI_CATALOG_HIVE")
                 stack.callback(server.stop)

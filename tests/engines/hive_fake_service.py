@@ -15,7 +15,7 @@ from typing import Any
 
 import thriftpy2
 from thriftpy2.protocol.binary import TBinaryProtocol
-from thriftpy2.thrift import TMessageType
+from thriftpy2.thrift import TApplicationException, TMessageType
 from thriftpy2.transport import TMemoryBuffer
 
 import hudi_catalog.hive
@@ -77,6 +77,8 @@ class FakeService:
     def reply(self, frame: bytes) -> bytes | None:
         protocol = TBinaryProtocol(TMemoryBuffer(frame), strict_read=True)
         method, _, sequence = protocol.read_message_begin()
+        if method == "statistics":
+            return unknown(method, sequence)
         arguments = getattr(THRIFT.HudiHive, f"{method}_args")()
         arguments.read(protocol)
         call = Call(method, arguments.request, arguments.credential, frame)
@@ -98,6 +100,16 @@ def message(method: str, result: Any = None, sequence: int = 1) -> bytes:
     protocol = TBinaryProtocol(buffer)
     protocol.write_message_begin(method, TMessageType.REPLY, sequence)
     (result or getattr(THRIFT.HudiHive, f"{method}_result")()).write(protocol)
+    protocol.write_message_end()
+    return bytes(buffer.getvalue())
+
+
+def unknown(method: str, sequence: int) -> bytes:
+    """What a service of an earlier release answers to a method that it does not have."""
+    buffer = TMemoryBuffer()
+    protocol = TBinaryProtocol(buffer)
+    protocol.write_message_begin(method, TMessageType.EXCEPTION, sequence)
+    TApplicationException(TApplicationException.UNKNOWN_METHOD, f"no method {method}").write(protocol)
     protocol.write_message_end()
     return bytes(buffer.getvalue())
 

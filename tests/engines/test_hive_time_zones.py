@@ -62,7 +62,7 @@ def world(hive_metastore_4: HiveMetastore, tmp_path_factory: pytest.TempPathFact
     with ExitStack() as stack:
         folder = tmp_path_factory.mktemp("hive-new-york")
         try:
-            server = HiveServer(folder, hive_metastore_4.port, classes=[handler()], time_zone="America/New_York")
+            server = HiveServer(folder, hive_metastore_4, classes=[handler()], time_zone="America/New_York")
         except EngineMissingError as error:
             skip_or_fail(str(error))
         stack.callback(server.stop)

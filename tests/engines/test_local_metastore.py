@@ -60,7 +60,7 @@ def test_what_is_registered_stays_however_it_ends(hive_metastore: MetastoreServe
     process.send_signal(signal.SIGTERM)
     out, errors = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, "")
-    assert f"--metastore {uri} --all WAREHOUSE" in errors
+    assert f"--metastore {uri} --service HOST:PORT --all WAREHOUSE" in errors
     assert errors.endswith("hudi-catalog: stopped\n")
     opened.close()
     again.close()

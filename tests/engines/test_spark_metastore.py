@@ -32,7 +32,18 @@ def test_names_of_a_real_sync_answer(hive_metastore: MetastoreServer, tmp_path: 
         skip_or_fail(str(error))
     path = make_table(tmp_path / "orders")
     for schema, form in (("shop", "symlink"), ("apache", "apache"), ("handled", "handler")):
-        sync = ("sync", path, "--metastore", hive_metastore.uri, "--schema", schema, "--format", form)
+        sync = (
+            "sync",
+            path,
+            "--metastore",
+            hive_metastore.uri,
+            "--schema",
+            schema,
+            "--format",
+            form,
+            "--service",
+            "hive-site",
+        )
         subprocess.run([*MAIN, *sync], check=True, stdout=subprocess.DEVNULL, timeout=120)
     script = Path(__file__).with_name("metastore_script.py")
     try:

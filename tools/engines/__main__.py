@@ -8,19 +8,19 @@ import sys
 from hudi_catalog.trino.connector.plugin import catalog_lines
 from tools.engines import programs
 from tools.engines.process import free_port
-from tools.engines.programs import SCHEMA
+from tools.engines.programs import Warehouse
 from tools.engines.statements import StatementError, run_statement
 from tools.engines.trino import TrinoServer
 
 INSTRUCTIONS = """
 Trino {version} is running: {trino} (user: any, no password; log: {log})
 
-  {service_catalog}.{schema}   through the service at port {service}
-  hive.{schema}           through the gateway: connect to port {gateway} instead of {port}
-  lake.{schema}           through our connector hudi_catalog
-  hudi.{schema}           through Trino's own Hudi connector (tables <name>_hudi)
+  {service_catalog}.{table}   through the service at port {service}
+  hive.{table}           through the gateway: connect to port {gateway} instead of {port}
+  lake.{table}           through our connector hudi_catalog
+  hudi.{table}_hudi      through Trino's own Hudi connector
 
-  trino --server http://127.0.0.1:{gateway} --execute "SELECT * FROM hive.{schema}.orders WHERE o_orderkey = 7"
+  trino --server http://127.0.0.1:{gateway} --execute "SELECT * FROM hive.{table} {rest}"
   queries seen: http://127.0.0.1:{service_http} and http://127.0.0.1:{gateway_http}
 
 Ctrl-C stops it all.
@@ -35,18 +35,19 @@ def main() -> int:
 class RunningTrino:
     """A warehouse, Trino, the service and the gateway."""
 
-    def __init__(self, port: int, scale: str) -> None:
+    def __init__(self, port: int, warehouse: Warehouse) -> None:
+        self.warehouse = warehouse
         folder = functools.partial(programs.folder_of, "trino")
-        warehouse = str(programs.warehouse(scale))
         metastore = folder("metastore")
         self.service, self.service_http, self.gateway, self.gateway_http = (free_port() for _ in range(4))
         print("starting the service, Trino and the gateway …", flush=True)
         ports = ("--port", str(self.service), "--http-port", str(self.service_http))
-        self.processes = [programs.serving(folder("service"), self.service_http, "serve", "trino", warehouse, *ports)]
+        serving = ("serve", "trino", warehouse.folder, *ports)
+        self.processes = [programs.serving(folder("service"), self.service_http, *serving)]
         self.trino = TrinoServer(folder("trino"), port=port, service=f"127.0.0.1:{self.service}", metastore=metastore)
         self._create_lake()
         stored = ("--metastore", metastore.as_uri())
-        programs.run("sync", "--target", "trino", *stored, "--schema", SCHEMA, "--also-hudi", "--all", warehouse)
+        programs.register(warehouse, "--target", "trino", *stored, "--also-hudi")
         ports = ("--port", str(self.gateway), "--http-port", str(self.gateway_http))
         gateway = ("gateway", self.trino.uri, *stored, *ports)
         self.processes.append(programs.serving(folder("gateway"), self.gateway_http, *gateway))
@@ -69,7 +70,8 @@ class RunningTrino:
             trino=self.trino.uri,
             log=self.trino.process.log,
             service_catalog="hudi_catalog",
-            schema=SCHEMA,
+            table=self.warehouse.table,
+            rest=self.warehouse.rest,
             service=self.service,
             service_http=self.service_http,
             gateway=self.gateway,

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.planner import Plan
+from catalog.row_summary import UNKNOWN_ROWS, exact_row_counts, without_logs
 from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.trino.connector.requests import Body
 from hudi_catalog.trino.connector.types import ConnectorColumn, plain_type
@@ -24,7 +25,6 @@ from table_format.errors import ServiceError
 
 _EXACT = frozenset({Kind.INTEGER, Kind.DATE, Kind.DECIMAL})
 """Kinds whose bounds every writer keeps as they are: texts are cut, floats have NaN, times lose fractions."""
-_UNKNOWN = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +67,8 @@ def answers(
     """
     if not bool(plan.fully_matching.all()):
         return None
-    counts = _row_counts(snapshot, plan)
-    if (counts == _UNKNOWN).any():
+    counts = exact_row_counts(snapshot, plan.rows)
+    if (counts == UNKNOWN_ROWS).any():
         return None
     values: list[Any] = []
     by_name = {column.name: column for column in columns}
@@ -89,10 +89,10 @@ def answers(
 def _of_column(snapshot: Snapshot, plan: Plan, column: ConnectorColumn, function: str) -> list[Any] | None:
     kind = plain_type(column.kind)
     known = _statistics(snapshot, plan, column)
-    if known is None or (known.rows == _UNKNOWN).any():
+    if known is None or (known.rows == UNKNOWN_ROWS).any():
         return None
     if function == "count":
-        return None if (known.nulls == _UNKNOWN).any() else [int((known.rows - known.nulls).sum())]
+        return None if (known.nulls == UNKNOWN_ROWS).any() else [int((known.rows - known.nulls).sum())]
     if not bool((known.bounded | known.empty).all()) or kind_of(kind) not in _EXACT:
         return None
     edges = (known.lower if function == "min" else known.upper)[~known.empty]
@@ -126,7 +126,7 @@ def left_out(snapshot: Snapshot, plan: Plan, columns: Sequence[ConnectorColumn],
     if not limit or not len(plan.rows):
         return None
     if not order:
-        counts = np.where(plan.fully_matching, np.maximum(_row_counts(snapshot, plan), 0), 0)
+        counts = np.where(plan.fully_matching, np.maximum(exact_row_counts(snapshot, plan.rows), 0), 0)
         needless = np.cumsum(counts) - counts >= limit
         return "limit", needless
     column = next((one for one in columns if one.name == order.get("column")), None)
@@ -134,7 +134,7 @@ def left_out(snapshot: Snapshot, plan: Plan, columns: Sequence[ConnectorColumn],
     if known is None:
         return None
     ascending, nulls_first = order.get("ascending") is True, order.get("nulls_first") is True
-    sure = plan.fully_matching & known.bounded & (known.rows != _UNKNOWN) & (known.nulls != _UNKNOWN)
+    sure = plan.fully_matching & known.bounded & (known.rows != UNKNOWN_ROWS) & (known.nulls != UNKNOWN_ROWS)
     values = np.where(sure, known.rows - known.nulls, 0)
     # as many values as are wanted lie at or before this one
     ends = known.upper if ascending else known.lower
@@ -152,24 +152,6 @@ def left_out(snapshot: Snapshot, plan: Plan, columns: Sequence[ConnectorColumn],
     return "order", beyond
 
 
-def _row_counts(snapshot: Snapshot, plan: Plan) -> Any:
-    """Rows of each file of a plan; -1 where not known for certain."""
-    unknown = np.full(len(plan.rows), _UNKNOWN, np.int64)
-    names = [*snapshot.config.record_key_fields, *snapshot.schema.names][:8]
-    for name in names:
-        if name not in snapshot.schema.names:
-            continue
-        indexed = snapshot.indexed_column(name, snapshot.schema.field(name).type)
-        if not isinstance(indexed, CannotPrune):
-            return _counted(snapshot, plan, indexed.take(plan.rows).row_count)
-    return unknown
-
-
-def _counted(snapshot: Snapshot, plan: Plan, row_count: Any) -> Any:
-    counts = pc.fill_null(row_count.cast(pa.int64()), _UNKNOWN).to_numpy(zero_copy_only=False)
-    return np.where(snapshot.has_logs[plan.rows] | (counts < 0), _UNKNOWN, counts)
-
-
 def _statistics(snapshot: Snapshot, plan: Plan, column: ConnectorColumn) -> _Column | None:
     kind = plain_type(column.kind)
     if not is_counted(kind):
@@ -179,10 +161,10 @@ def _statistics(snapshot: Snapshot, plan: Plan, column: ConnectorColumn) -> _Col
         return None
     part = indexed.take(plan.rows)
     believed = part.statistics.believed(kind)
-    rows = _counted(snapshot, plan, part.row_count)
+    rows = without_logs(snapshot, plan.rows, part.row_count)
     null_count = part.statistics.null_count
-    nulls = pc.fill_null(null_count.cast(pa.int64()), _UNKNOWN).to_numpy(zero_copy_only=False)
-    nulls = np.where((nulls < 0) | (nulls > rows), _UNKNOWN, nulls)
+    nulls = pc.fill_null(null_count.cast(pa.int64()), UNKNOWN_ROWS).to_numpy(zero_copy_only=False)
+    nulls = np.where((nulls < 0) | (nulls > rows), UNKNOWN_ROWS, nulls)
     if believed.lower is None or believed.upper is None:
         return None
     bounded = ~(believed.no_lower | believed.no_upper) & believed.may_value

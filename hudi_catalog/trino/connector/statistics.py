@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from catalog.concurrency.caches import memoize
 from catalog.planner import Plan
+from catalog.row_summary import summarize
 from catalog.snapshots.snapshot import Snapshot
-from catalog.statistics.indexed_column import ColumnPart
 from hudi_catalog.trino.connector.types import ConnectorColumn, plain_type
-from pushdown.verdict import CannotPrune
-from table_format.base_file.footer import footer
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
-from table_format.errors import CorruptFileError, MissingFileError
 
-types = pa.types
 _MOST_COLUMNS = 200
-_SAMPLED_FILES = 4
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def scan_statistics(snapshot: Snapshot, plan: Plan, columns: Sequence[ConnectorColumn]) -> dict[str, Any]:
-    """Statistics of the files of a plan.
-
-    Distinct values are those of partitions and of a single record key; of whole numbers and dates as many as lie
-    between the bounds of the files, which is how ids and days mostly are.
+    """Statistics of the files of a plan, see `summarize`.
 
     Args:
         snapshot: of the table.
@@ -43,139 +26,10 @@ def scan_statistics(snapshot: Snapshot, plan: Plan, columns: Sequence[ConnectorC
         name in Trino, with `nulls` (a fraction), `low` and `high` (numbers as Trino's statistics have them), `distinct`
         and `bytes` (of texts), each where known.
     """
-    if not len(plan.rows):
-        return {"rows": 0, "estimated_rows": 0, "columns": {}}
     shown = [column for column in columns[:_MOST_COLUMNS] if not column.hidden]
-    known: dict[str, dict[str, float]] = {}
-    counts: Any = None
-    for column in shown:
-        if types.is_nested(plain_type(column.kind)):
-            continue
-        indexed = snapshot.indexed_column(column.source, column.kind)
-        if isinstance(indexed, CannotPrune):
-            continue
-        part = indexed.take(plan.rows)
-        if counts is None or part.row_count.null_count < counts.null_count:
-            counts = part.row_count
-        known[column.name] = _column_statistics(part, column.kind)
-    exact = None if counts is None or counts.null_count else int(pc.sum(counts).as_py() or 0)
-    rows = exact if exact is not None else _estimated_rows(snapshot, plan, counts)
-    for name, distinct in _partition_values(snapshot, plan).items():
-        known.setdefault(name.lower(), {})["distinct"] = distinct
-    keys = [name.lower() for name in snapshot.config.record_key_fields]
-    if rows is not None:
-        if len(keys) == 1 and keys[0] in known:
-            known[keys[0]]["distinct"] = rows
-        for one in known.values():
-            _complete(one, rows)
-    return {"rows": exact, "estimated_rows": rows, "columns": known}
-
-
-def _complete(column: dict[str, float], rows: int) -> None:
-    """Limit distinct values by the rows that are not null, and take the bytes of texts times these."""
-    filled = rows * (1 - column.get("nulls", 0.0))
-    if "distinct" in column:
-        column["distinct"] = min(column["distinct"], filled)
-    if "text_bytes" in column:
-        column["bytes"] = column.pop("text_bytes") * filled
-
-
-def _estimated_rows(snapshot: Snapshot, plan: Plan, counts: Any) -> int | None:
-    """Rows by the files' bytes, and by what the known ones of them hold; without any, by some footers of the table."""
-    files = snapshot.take_files(plan.rows)
-    sizes = to_numpy(one_chunk(files.column("size")).fill_null(0)).astype(np.float64)
-    sizes = np.where(sizes > 0, sizes, snapshot.sizes[plan.rows])
-    has_count = np.zeros(len(sizes), np.bool_) if counts is None else valid_mask(counts)
-    total = 0.0 if counts is None else float(pc.sum(counts, min_count=0).as_py())
-    per_byte = total / sizes[has_count].sum() if has_count.any() and sizes[has_count].sum() else _sampled(snapshot)
-    return None if per_byte is None else int(total + per_byte * sizes[~has_count].sum())
-
-
-def _sampled(snapshot: Snapshot) -> float | None:
-    """Rows per byte of some base files; None if there is none that can be opened."""
-
-    def sample() -> float | None:
-        rows = snapshot.live_rows
-        chosen = rows[np.unique(np.linspace(0, max(len(rows) - 1, 0), _SAMPLED_FILES).astype(np.int64))[: len(rows)]]
-        count = size = 0
-        for path in filter(None, (snapshot.path(int(row)) for row in chosen)):
-            try:
-                one = footer(snapshot.client.storage, path)
-            except (MissingFileError, CorruptFileError):
-                continue
-            count, size = count + one.row_count, size + one.size
-        return count / size if size else None
-
-    return memoize(snapshot, "rows per byte", sample)
-
-
-def _column_statistics(part: ColumnPart, kind: pa.DataType) -> dict[str, float]:
-    """Nulls, bounds, and a number of distinct values and bytes of a text, before the count of rows limits them."""
-    stats = part.statistics
-    known: dict[str, float] = {}
-    counted = pc.and_(pc.is_valid(stats.null_count), pc.is_valid(part.row_count))
-    rows = pc.sum(part.row_count.filter(counted), min_count=0).as_py()
-    if rows and not stats.null_count.filter(pc.is_valid(part.row_count)).null_count:
-        known["nulls"] = min(1.0, pc.sum(stats.null_count.filter(counted), min_count=0).as_py() / rows)
-    plain = plain_type(kind)
-    if types.is_string(plain):
-        lengths = pc.mean(pc.binary_length(pa.concat_arrays([stats.lower, stats.upper]))).as_py()
-        return known if lengths is None else known | {"text_bytes": float(lengths)}
-    if not _is_number_like(plain):
-        return known
-    believed = stats.believed(kind)
-    if believed.lower is None or bool(believed.may_nan.any()):
-        return known
-    if np.any((believed.no_lower | believed.no_upper) & believed.may_value):
-        return known
-    low, high = _as_double(pc.min(stats.lower).as_py()), _as_double(pc.max(stats.upper).as_py())
-    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
-        return known
-    known |= {"low": low, "high": high}
-    if types.is_integer(plain) or types.is_date(plain):
-        known["distinct"] = min(high - low + 1, _between_bounds(stats, part.row_count, plain))
-    return known
-
-
-def _between_bounds(stats: Any, counts: Any, plain: pa.DataType) -> float:
-    """How many values the files can hold at most: of each what lies between its bounds, or its rows if that is less."""
-    if types.is_date(plain):
-        lower, upper = (bounds.cast(pa.int32()) for bounds in (stats.lower, stats.upper))
-    else:
-        lower, upper = stats.lower, stats.upper
-    widths = pc.add(pc.subtract(upper.cast(pa.float64(), safe=False), lower.cast(pa.float64(), safe=False)), 1.0)
-    most = pc.min_element_wise(widths, counts.cast(pa.float64()))
-    return float(pc.sum(most, min_count=0).as_py())
-
-
-def _is_number_like(kind: Any) -> bool:
-    return bool(
-        types.is_signed_integer(kind)
-        or types.is_floating(kind)
-        or types.is_decimal128(kind)
-        or types.is_date32(kind)
-        or types.is_timestamp(kind)
-    )
-
-
-def _partition_values(snapshot: Snapshot, plan: Plan) -> dict[str, int]:
-    """How many values the partition columns have in the plan's files, where all their paths give them."""
-    values = snapshot.path_values()
-    if isinstance(values, CannotPrune):
-        return {}
-    partitions = np.unique(snapshot.partition_index[plan.rows])
-    if not values.known[partitions].all():
-        return {}
-    return {name: len(column.take(from_numpy(partitions)).unique()) for name, column in values.values.items()}
-
-
-def _as_double(value: Any) -> float | None:
-    """A bound as Trino's statistics have it: dates in days, times in microseconds."""
-    if value is None:
-        return None
-    if isinstance(value, dt.datetime):
-        moment = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
-        return float((moment - _EPOCH) // dt.timedelta(microseconds=1))
-    if isinstance(value, dt.date):
-        return float((value - _EPOCH.date()).days)
-    return float(value)
+    wanted = {column.name: (column.source, column.kind, plain_type(column.kind)) for column in shown}
+    summary = summarize(snapshot, plan.rows, wanted)
+    columns_known = {
+        name: {key: value for key, value in known.items() if key != "spread"} for name, known in summary.columns.items()
+    }
+    return {"rows": summary.rows, "estimated_rows": summary.estimated_rows, "columns": columns_known}

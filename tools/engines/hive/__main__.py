@@ -5,23 +5,24 @@ from __future__ import annotations
 import sys
 
 from tools.engines import programs
+from tools.engines.artifacts import EngineMissingError
 from tools.engines.hive.jars import VERSION, handler
-from tools.engines.hive.server import HiveMetastore, HiveServer
+from tools.engines.hive.server import HiveMetastore, HiveServer, beeline
 from tools.engines.process import free_port
-from tools.engines.programs import SCHEMA
+from tools.engines.programs import Warehouse
 
 INSTRUCTIONS = """
 Hive {version} is running: HiveServer2 at port {port} (user: any, no password; log: {log}),
 its metastore at {metastore}, and the service that its storage handler asks at port {service}.
 
-  beeline -u 'jdbc:hive2://127.0.0.1:{port}/{schema};auth=noSasl' -e 'SELECT * FROM orders WHERE o_orderkey = 7'
+  {beeline} -u 'jdbc:hive2://127.0.0.1:{port}/;auth=noSasl' -e 'SELECT * FROM {table} {rest}'
 
   from pyhive import hive
-  cursor = hive.connect("127.0.0.1", {port}, auth="NOSASL", database="{schema}").cursor()
-  cursor.execute("SELECT * FROM orders WHERE o_orderkey = 7")
+  cursor = hive.connect("127.0.0.1", {port}, auth="NOSASL").cursor()
+  cursor.execute("SELECT * FROM {table} {rest}")
   print(cursor.fetchall())
 
-  another table: hudi-catalog sync --metastore {metastore} PATH (below {warehouse})
+  another table: hudi-catalog sync --metastore {metastore} --service hive-site PATH (below {warehouse})
   queries seen: http://127.0.0.1:{service_http}
 
 Ctrl-C stops it all.
@@ -36,19 +37,24 @@ def main() -> int:
 class RunningHive:
     """A warehouse, the service, the metastore and HiveServer2."""
 
-    def __init__(self, port: int, scale: str) -> None:
-        self.warehouse = str(programs.warehouse(scale))
+    def __init__(self, port: int, warehouse: Warehouse) -> None:
+        self.warehouse = warehouse
         self.port, self.service, self.service_http = port, free_port(), free_port()
         print("starting the service, the metastore and HiveServer2 …", flush=True)
         served = ("--port", str(self.service), "--http-port", str(self.service_http))
         folder = programs.folder_of("hive", "service")
-        self.process = programs.serving(folder, self.service_http, "serve", "hive", self.warehouse, *served)
+        self.process = programs.serving(folder, self.service_http, "serve", "hive", warehouse.folder, *served)
         self.metastore = HiveMetastore(programs.folder_of("hive", "metastore"), classes=[handler()])
         address = f"127.0.0.1:{self.service}"
         self.server = HiveServer(
-            programs.folder_of("hive", "server"), self.metastore.port, port=port, service=address, classes=[handler()]
+            programs.folder_of("hive", "server"), self.metastore, port=port, service=address, classes=[handler()]
         )
-        programs.run("sync", "--metastore", self.metastore.uri, "--schema", SCHEMA, "--all", self.warehouse)
+        programs.register(warehouse, "--metastore", self.metastore.uri, "--service", "hive-site")
+        self.beeline = "beeline"
+        try:
+            self.beeline = str(beeline(programs.folder_of("hive", "beeline")))
+        except EngineMissingError as error:
+            print(f"without Hive's command line: {error}", file=sys.stderr, flush=True)
 
     def instructions(self) -> str:
         """How to connect."""
@@ -59,8 +65,10 @@ class RunningHive:
             metastore=self.metastore.uri,
             service=self.service,
             service_http=self.service_http,
-            schema=SCHEMA,
-            warehouse=self.warehouse,
+            beeline=self.beeline,
+            table=self.warehouse.table,
+            rest=self.warehouse.rest,
+            warehouse=self.warehouse.folder,
         )
 
     def stop(self) -> None:

@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +22,7 @@ LIST = Path(__file__).with_name("artifacts.txt")
 PROJECT = Path(__file__).with_name("pom.xml")
 HOOKS = Path(__file__).parents[3] / "docker/hive/hooks"
 _THREADS = 16
+_TELL_SECONDS = 5.0
 
 
 def installation(listed: Path = LIST) -> Path:
@@ -111,9 +114,18 @@ def _fill(folder: Path, wanted: Mapping[Artifact, str]) -> None:
 
 def _by_maven(missing: Sequence[Artifact], _wanted: Mapping[Artifact, str], folder: Path) -> dict[Artifact, Path]:
     command = ["mvn", "-q", "-B", "-f", str(PROJECT), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    if done.returncode:
-        raise EngineMissingError(f"Maven could not fetch Hive {VERSION}: {done.stdout.strip()[-500:]}")
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
+        told = time.monotonic()
+        while process.poll() is None:
+            time.sleep(0.2)
+            if time.monotonic() - told > _TELL_SECONDS:
+                told = time.monotonic()
+                here = sum(present(artifact) is not None for artifact in missing)
+                print(f"  {here} of {len(missing)} jars are here", file=sys.stderr, flush=True)
+        said.seek(0)
+        if process.returncode:
+            raise EngineMissingError(f"Maven could not fetch Hive {VERSION}: {said.read().strip()[-500:]}")
     jars = {artifact: folder / artifact.file_name for artifact in missing}
     lost = [artifact.file_name for artifact, path in jars.items() if not path.exists()]
     if lost:
@@ -128,8 +140,15 @@ def _by_hand(missing: Sequence[Artifact], wanted: Mapping[Artifact, str], folder
         except OSError as error:
             raise EngineMissingError(f"{artifact.file_name} could not be fetched: {error}") from error
 
+    jars: dict[Artifact, Path] = {}
+    told = time.monotonic()
     with ThreadPoolExecutor(_THREADS) as threads:
-        return dict(zip(missing, threads.map(fetched, missing), strict=True))
+        for artifact, path in zip(missing, threads.map(fetched, missing), strict=True):
+            jars[artifact] = path
+            if time.monotonic() - told > _TELL_SECONDS:
+                told = time.monotonic()
+                print(f"  {len(jars)} of {len(missing)} jars are here", file=sys.stderr, flush=True)
+    return jars
 
 
 def _link(source: Path, target: Path) -> None:

@@ -8,13 +8,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from tools.engines.hive.jars import hook_classes, in_order, installation
+from tools.engines.artifacts import Artifact, fetch
+from tools.engines.hive.jars import VERSION, hook_classes, in_order, installation
 from tools.engines.jdk import find_java
 from tools.engines.process import ServerProcess, free_port
 
 JAVA = 17
 TEMPLATES = Path(__file__).parents[3] / "docker/hive/conf"
 START_SECONDS = 120.0
+_BEELINE = (
+    Artifact("org.apache.hive", "hive-beeline", VERSION),
+    Artifact("org.apache.hive", "hive-jdbc", VERSION),
+    Artifact("net.sf.supercsv", "super-csv", "2.2.0"),
+)
 FOLDER_GUARD = "hudicatalog.hive.FolderGuard"
 _OPENED = (
     "java.io",
@@ -39,6 +45,7 @@ class HiveMetastore:
     Attributes:
         port: Of Thrift.
         uri: `thrift://…`, as clients name it.
+        warehouse: Folder of Hive's own tables.
         process: The process, with its log.
     """
 
@@ -63,10 +70,15 @@ class HiveMetastore:
         """
         self.port = port or free_port()
         self.uri = f"thrift://127.0.0.1:{self.port}"
+        self.warehouse = folder / "warehouse"
         main = ("org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(self.port))
         guarded = {"hive.metastore.pre.event.listeners": FOLDER_GUARD} if classes else {}
         _configure(folder, {"hivemetastore-site.xml": {**guarded, **(properties or {})}})
-        environment = {"HUDI_HIVE_DATA": str(folder), "HUDI_HIVE_METASTORE_PORT": str(self.port)}
+        environment = {
+            "HUDI_HIVE_DATA": str(folder),
+            "HUDI_HIVE_METASTORE_PORT": str(self.port),
+            "HUDI_HIVE_WAREHOUSE": str(self.warehouse),
+        }
         self.process = ServerProcess("Hive Metastore", _java(folder, "384m", classes, main), folder, environment)
         self.process.wait_until(lambda: _listens(self.port), START_SECONDS)
 
@@ -86,7 +98,7 @@ class HiveServer:
     def __init__(
         self,
         folder: Path,
-        metastore_port: int,
+        metastore: HiveMetastore,
         *,
         port: int = 0,
         service: str = "127.0.0.1:9790",
@@ -99,7 +111,7 @@ class HiveServer:
 
         Args:
             folder: Configuration, scratch files and log; not the metastore's.
-            metastore_port: Where the metastore listens on this machine.
+            metastore: Of its tables.
             port: 0 takes a free one.
             service: Address of `hudi-catalog serve hive`.
             classes: Jars in front of Hive's own, such as the storage handler.
@@ -116,7 +128,8 @@ class HiveServer:
         environment = {
             "HUDI_HIVE_DATA": str(folder),
             "HUDI_HIVE_PORT": str(self.port),
-            "HUDI_HIVE_METASTORE_PORT": str(metastore_port),
+            "HUDI_HIVE_METASTORE_PORT": str(metastore.port),
+            "HUDI_HIVE_WAREHOUSE": str(metastore.warehouse),
             "HUDI_HIVE_SERVICE": service,
         }
         main = ("org.apache.hive.service.server.HiveServer2",)
@@ -127,6 +140,23 @@ class HiveServer:
     def stop(self) -> None:
         """End it."""
         self.process.stop()
+
+
+def beeline(folder: Path) -> Path:
+    """A program in a folder that is Hive's command line, with all that it needs.
+
+    Raises:
+        EngineMissingError: Its jars could not be fetched.
+    """
+    java, jars = find_java(JAVA), installation()
+    path = ":".join(map(str, [*map(fetch, _BEELINE), *in_order(jars)]))
+    program = folder / "beeline"
+    program.write_text(
+        f"#!/bin/sh\nexec '{java}' -cp '{path}' -Dlog4j2.configurationFile='{TEMPLATES}/hive-log4j2.properties' "
+        '-Djline.terminal=jline.UnsupportedTerminal org.apache.hive.beeline.BeeLine "$@"\n'
+    )
+    program.chmod(0o755)
+    return program
 
 
 def _java(folder: Path, memory: str, classes: Sequence[Path], main: Sequence[str], time_zone: str = "UTC") -> list[str]:

@@ -82,6 +82,22 @@ def test_a_scan_is_the_files_of_its_plan(asking: Asking) -> None:
     assert asking.splits(filter=tree("OPGreaterThan", "k", "bigint", 10**6)).splits == []
 
 
+def test_statistics_are_of_the_pinned_snapshot(asking: Asking, trips: LocalTable) -> None:
+    pin = asking.pin(query="one")
+    trips.write("upsert", rows(range(250, 400)))
+    one, two = (
+        asking.ask("statistics", asking.request(query=query, pin=at)) for query, at in (("one", pin), ("two", None))
+    )
+    assert (one.version, one.rows, one.exact, one.files) == (2, 300, True, 6)
+    assert (two.rows, two.exact, two.files) == (400, True, 6)
+    assert two.bytes == Table.open(trips.client.storage.uri).snapshot().live_bytes > one.bytes
+    known = {column.name: column for column in two.columns}
+    assert (known["k"].low, known["k"].high, known["k"].distinct, known["k"].nulls) == (0, 399, 400, 0)
+    assert (known["day"].distinct, known["size"].low, known["size"].high) == (3, 0.5, 0.5)
+    assert known["k"].spread > 0.9, "keys are spread over buckets"
+    assert (known["day"].spread, known["size"].spread) == (pytest.approx(1 / 3), 1)
+
+
 def test_the_log_tells_what_was_received_and_kept(asking: Asking) -> None:
     asking.splits(query="hive_1", filter=LOW, columns=["k"])
     record = asking.log.recent()[0]

@@ -108,7 +108,7 @@ def test_for_hive(hive: Any, written: LocalTable, metastore: FileMetastore) -> N
 def test_a_warehouse_for_hive(hive: Any, written: LocalTable, metastore: FileMetastore, copied: Any) -> None:
     warehouse = Path(written.client.storage.base).parents[1]
     shutil.move(copied("v6_0150__mor_log"), warehouse / "logs")
-    done = hive("--all", str(warehouse))
+    done = hive("--all", str(warehouse), "--service", "hive-site")
     assert done.exit_code == 0, done.output
     assert "default.logs_ro, default.logs_rt, default.logs at 2" in done.stdout
     assert metastore.tables("default") == ["logs", "logs_ro", "logs_rt"]
@@ -122,11 +122,40 @@ def test_a_warehouse_for_hive(hive: Any, written: LocalTable, metastore: FileMet
     assert "default.logs_ro, default.logs_rt, default.logs at 2" in partly.stdout
 
 
+def test_an_entry_that_nothing_serves_is_refused(
+    hive: Any, written: LocalTable, metastore: FileMetastore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = written.client.storage.uri
+    refused = hive(path)
+    assert (refused.exit_code, metastore.tables("db")) == (1, [])
+    assert "trips: no service is known by which Hive would read it" in refused.stderr
+    assert "--service host:port" in refused.stderr
+    every = hive("--all", str(Path(written.client.storage.base).parents[1]), "--json")
+    assert (every.exit_code, [sorted(one) for one in json.loads(every.stdout)]) == (1, [["path", "problem", "remedy"]])
+    assert hive(path, "--format", "apache", "--dry-run").exit_code == 0, "Hive lists folders then"
+    site = tmp_path / "conf/hive-site.xml"
+    site.parent.mkdir()
+    site.write_text("<property>\n <name>hoodie.catalog.hive.service</name>\n <value>a:1</value></property>")
+    monkeypatch.setenv("HIVE_CONF_DIR", str(site.parent))
+    assert hive(path, "--dry-run").exit_code == 0
+    monkeypatch.delenv("HIVE_CONF_DIR")
+    assert hive(path, "--service", "planner:9790").exit_code == 0
+    assert hive(path).stdout.splitlines()[0].endswith(": up to date"), "the entry has its service"
+    assert (
+        "- property hoodie.catalog.hive.service of db.trips: planner:9790"
+        in hive(path, "--service", "hive-site").stdout
+    )
+    entry = metastore.table("db", "trips")
+    assert entry is not None
+    assert "hoodie.catalog.hive.service" not in entry.parameters
+    assert hive(path).exit_code == 0, "who registered it without one knows why"
+
+
 def test_many_changes_are_cut_short(hive: Any, written: LocalTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hudi_catalog.metastore.commands._MAX_CHANGES", 3)
     path = written.client.storage.uri
-    assert len(hive(path, "--dry-run").stdout.splitlines()) > 8
-    lines = hive(path).stdout.splitlines()
+    assert len(hive(path, "--dry-run", "--service", "hive-site").stdout.splitlines()) > 8
+    lines = hive(path, "--service", "hive-site").stdout.splitlines()
     assert len(lines) == 5
     assert lines[-1].endswith("more; --json lists all")
 

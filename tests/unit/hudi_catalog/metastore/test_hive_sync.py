@@ -95,6 +95,8 @@ def test_an_entry_tells_how_large_the_table_is(written: LocalTable, opened: Open
     sync_to_hive(opened(), store)
     first = held(store).parameters["totalSize"]
     assert int(first) == opened().snapshot().live_bytes > 0
+    counted = {key: int(held(store).parameters[key]) for key in ("numRows", "numFiles")}
+    assert counted == {"numRows": opened().scan().to_arrow().num_rows, "numFiles": opened().snapshot().live_rows.size}
     written.write("insert", rows(100, 50))
     sync_to_hive(opened(), store)
     assert int(held(store).parameters["totalSize"]) == opened().snapshot().live_bytes > int(first)
@@ -103,7 +105,7 @@ def test_an_entry_tells_how_large_the_table_is(written: LocalTable, opened: Open
     store.put_table(replace(entry, parameters={**entry.parameters, "totalSize": "7"}))
     assert sync_to_hive(opened(), store).changes == ()
     sync_to_hive(opened(), store, format="apache")
-    assert "totalSize" not in held(store).parameters
+    assert not {"totalSize", "numRows", "numFiles"} & set(held(store).parameters)
 
 
 @pytest.mark.parametrize("form", ["handler", "apache", "symlink"])

@@ -6,7 +6,9 @@ import java.net.URLDecoder;
 import java.net.URLEncoder;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Properties;
 import java.util.TreeMap;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapred.JobConf;
 
@@ -19,6 +21,7 @@ import org.apache.hadoop.mapred.JobConf;
 final class CompiledScan {
   static final String KEY = Settings.PREFIX + "compiled.scan";
 
+  private static final String QUERY_ID = "hive.query.id";
   private static final String LOCATION = "location";
   private static final String TABLE = "table";
   private static final String QUERY = "query";
@@ -40,6 +43,17 @@ final class CompiledScan {
     this.queryId = queryId;
     this.pin = pin;
     this.settings = new TreeMap<>(settings);
+  }
+
+  /**
+   * A scan that has no snapshot yet.
+   *
+   * @param hive Hive's configuration while it compiles
+   * @param table its properties in the metastore
+   * @param name database.table
+   */
+  static CompiledScan of(Configuration hive, Properties table, String name) {
+    return new CompiledScan(table.getProperty(LOCATION), name, hive.get(QUERY_ID, ""), null, Settings.of(hive, table));
   }
 
   CompiledScan withPin(String found) {

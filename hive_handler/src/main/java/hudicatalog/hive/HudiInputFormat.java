@@ -30,7 +30,8 @@ public class HudiInputFormat extends MapredParquetInputFormat {
       throws IOException {
     if (Utilities.getIsVectorized(job)) {
       // Hive then expects batches.
-      return (RecordReader) new Readers.OfVectors(split, Readers.conf(job), footers, data, cacheConf);
+      JobConf conf = Readers.conf(job);
+      return (RecordReader) Readers.ofParts(split, part -> new Readers.OfVectors(part, conf, footers, data, cacheConf));
     }
     return Readers.ofRows(split, job, reporter);
   }

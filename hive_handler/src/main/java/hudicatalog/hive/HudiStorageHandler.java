@@ -3,18 +3,23 @@ package hudicatalog.hive;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hive.metastore.HiveMetaHook;
+import org.apache.hadoop.hive.metastore.api.ColumnStatisticsObj;
 import org.apache.hadoop.hive.ql.exec.Utilities;
 import org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe;
 import org.apache.hadoop.hive.ql.metadata.DefaultStorageHandler;
 import org.apache.hadoop.hive.ql.metadata.Table;
 import org.apache.hadoop.hive.ql.parse.SemanticException;
+import org.apache.hadoop.hive.ql.plan.ExprNodeColumnDesc;
+import org.apache.hadoop.hive.ql.plan.ExprNodeDesc;
 import org.apache.hadoop.hive.ql.plan.FileSinkDesc;
 import org.apache.hadoop.hive.ql.plan.TableDesc;
+import org.apache.hadoop.hive.ql.stats.Partish;
 import org.apache.hadoop.hive.serde2.AbstractSerDe;
 import org.apache.hadoop.mapred.InputFormat;
 import org.apache.hadoop.mapred.JobConf;
@@ -27,8 +32,6 @@ import org.apache.hadoop.mapred.OutputFormat;
  * and applies all of it to the rows again.
  */
 public class HudiStorageHandler extends DefaultStorageHandler {
-  private static final String QUERY_ID = "hive.query.id";
-  private static final String LOCATION = "location";
   private static final String PARTITIONS = "partition_columns";
   private static final String BUCKETS = "bucket_count";
   private static final List<String> NO_BUCKETS = Arrays.asList("", "0", "-1");
@@ -62,14 +65,64 @@ public class HudiStorageHandler extends DefaultStorageHandler {
     return super.getNativeProperties(table);
   }
 
+  @Override
+  public boolean canProvideBasicStatistics() {
+    return true;
+  }
+
+  /** Of the snapshot: what lies in the folder has files that later commits replaced. */
+  @Override
+  public Map<String, String> getBasicStatistics(Partish partish) {
+    Table table = partish.getTable();
+    Messages.Statistics found = TableStatistics.of(getConf(), table);
+    return found == null ? TableStatistics.without(table.getParameters()) : TableStatistics.basic(found);
+  }
+
+  /** Always: those in the metastore are of the commit at which somebody ran ANALYZE. */
+  @Override
+  public boolean canProvideColStatistics(Table table) {
+    return true;
+  }
+
+  @Override
+  public List<ColumnStatisticsObj> getColStatistics(Table table) {
+    Messages.Statistics found = TableStatistics.of(getConf(), table);
+    return found == null ? Collections.emptyList() : TableStatistics.columns(table, found);
+  }
+
+  /** Whether count(*) is the snapshot's number of rows. */
+  @Override
+  public boolean canComputeQueryUsingStats(Table table) {
+    Messages.Statistics found = TableStatistics.of(getConf(), table);
+    if (found == null || !found.exact || found.rows == null) {
+      return false;
+    }
+    TableStatistics.answerCounts(found, table.getParameters());
+    return true;
+  }
+
+  /**
+   * Whether the values of a join's other side are waited for before splits are made, and are in their filter then, as
+   * {@code column IN (...)}. Hive filters rows by a bloom filter of them otherwise, which is better where each file has
+   * all values.
+   */
+  @Override
+  public boolean addDynamicSplitPruningEdge(Table table, ExprNodeDesc predicate) {
+    List<ExprNodeDesc> parts = predicate.getChildren();
+    if (parts == null || parts.isEmpty() || !(parts.get(0) instanceof ExprNodeColumnDesc)) {
+      return false;
+    }
+    Messages.Statistics found = TableStatistics.of(getConf(), table);
+    return found != null && TableStatistics.isClustered(found, ((ExprNodeColumnDesc) parts.get(0)).getColumn());
+  }
+
   /** Called in HiveServer2 while a query is compiled: here its snapshot is chosen, for all of its scans. */
   @Override
   public void configureInputJobProperties(TableDesc table, Map<String, String> jobProperties) {
     Configuration hive = getConf();
     Properties properties = table.getProperties();
     check(table.getTableName(), properties);
-    CompiledScan scan = new CompiledScan(properties.getProperty(LOCATION), table.getTableName(),
-        hive.get(QUERY_ID, ""), null, Settings.of(hive, properties));
+    CompiledScan scan = CompiledScan.of(hive, properties, table.getTableName());
     try {
       jobProperties.put(CompiledScan.KEY, Pins.pinned(hive, scan).toText());
     } catch (IOException e) {

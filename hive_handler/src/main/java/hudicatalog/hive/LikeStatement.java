@@ -47,7 +47,8 @@ final class LikeStatement {
     }
   }
 
-  private static ASTNode parsed(String statement) {
+  /** The tree of a statement; null where it cannot be parsed. */
+  static ASTNode parsed(String statement) {
     try {
       ASTNode tree = new ParseDriver().parse(statement == null ? "" : statement).getTree();
       return tree.getToken() == null && tree.getChildCount() > 0 ? (ASTNode) tree.getChild(0) : tree;

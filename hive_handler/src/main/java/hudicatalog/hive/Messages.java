@@ -22,12 +22,13 @@ import org.apache.thrift.protocol.TType;
 import org.apache.thrift.transport.TMemoryBuffer;
 import org.apache.thrift.transport.TMemoryInputTransport;
 
-/** The messages of hudi_hive.thrift in Thrift's binary protocol, by hand: there are two calls and five structs. */
+/** The messages of hudi_hive.thrift in Thrift's binary protocol, by hand: there are three calls and seven structs. */
 final class Messages {
   /** What the shared secret is used for: the contract and its version. */
   static final String PURPOSE = "hive 2";
   static final String PIN = "pin";
   static final String SPLITS = "splits";
+  static final String STATISTICS = "statistics";
 
   private static final int SEQUENCE = 1;
 
@@ -49,6 +50,26 @@ final class Messages {
     Long filesKept;
   }
 
+  /** Statistics of a column, null where the service knows none. */
+  static final class Column {
+    String name;
+    Long nulls;
+    Double low;
+    Double high;
+    Long distinct;
+    Double length;
+    Double spread;
+  }
+
+  /** Statistics of a snapshot. */
+  static final class Statistics {
+    Long files;
+    Long bytes;
+    Long rows;
+    Boolean exact;
+    List<Column> columns;
+  }
+
   /** The struct of a request, as it stands in a call and as it is signed. */
   static byte[] encoded(ScanRequest request) throws TException {
     TMemoryBuffer buffer = new TMemoryBuffer(1024);
@@ -57,7 +78,7 @@ final class Messages {
   }
 
   /**
-   * A call of `pin` or `splits`.
+   * A call of a method.
    *
    * @param request as from {@link #encoded}
    * @param credential null for none
@@ -131,6 +152,22 @@ final class Messages {
     return read(reply, Messages::readSplitsOnly);
   }
 
+  /**
+   * The statistics in a reply to `statistics`; all of its own required fields are there.
+   *
+   * @return null from a service that does not know the method
+   */
+  static Statistics readStatistics(byte[] reply) throws TException, RefusedException {
+    try {
+      return read(reply, Messages::readStatisticsOnly);
+    } catch (TApplicationException e) {
+      if (e.getType() == TApplicationException.UNKNOWN_METHOD) {
+        return null;
+      }
+      throw e;
+    }
+  }
+
   private interface Reader<T> {
     T read(byte[] reply) throws TException, RefusedException;
   }
@@ -174,6 +211,69 @@ final class Messages {
     return found;
   }
 
+  private static Statistics readStatisticsOnly(byte[] reply) throws TException, RefusedException {
+    TProtocol in = opened(reply, STATISTICS);
+    Statistics found = null;
+    for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
+      if (is(field, 0, TType.STRUCT)) {
+        found = readStatisticsStruct(in);
+      } else {
+        readRefusal(in, field);
+      }
+    }
+    needed(found, "no statistics");
+    needed(found.files, "statistics without files");
+    needed(found.bytes, "statistics without bytes");
+    needed(found.exact, "statistics that do not say whether their rows are exact");
+    needed(found.columns, "statistics without columns");
+    return found;
+  }
+
+  private static Statistics readStatisticsStruct(TProtocol in) throws TException {
+    Statistics found = new Statistics();
+    for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
+      if (is(field, 2, TType.I64)) {
+        found.files = in.readI64();
+      } else if (is(field, 3, TType.I64)) {
+        found.bytes = in.readI64();
+      } else if (is(field, 4, TType.I64)) {
+        found.rows = in.readI64();
+      } else if (is(field, 5, TType.BOOL)) {
+        found.exact = in.readBool();
+      } else if (is(field, 6, TType.LIST)) {
+        found.columns = readStructs(in, Messages::readColumn);
+      } else {
+        TProtocolUtil.skip(in, field.type);
+      }
+    }
+    return found;
+  }
+
+  private static Column readColumn(TProtocol in) throws TException {
+    Column found = new Column();
+    for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
+      if (is(field, 1, TType.STRING)) {
+        found.name = in.readString();
+      } else if (is(field, 2, TType.I64)) {
+        found.nulls = in.readI64();
+      } else if (is(field, 3, TType.DOUBLE)) {
+        found.low = in.readDouble();
+      } else if (is(field, 4, TType.DOUBLE)) {
+        found.high = in.readDouble();
+      } else if (is(field, 5, TType.I64)) {
+        found.distinct = in.readI64();
+      } else if (is(field, 6, TType.DOUBLE)) {
+        found.length = in.readDouble();
+      } else if (is(field, 7, TType.DOUBLE)) {
+        found.spread = in.readDouble();
+      } else {
+        TProtocolUtil.skip(in, field.type);
+      }
+    }
+    needed(found.name, "statistics of a column without its name");
+    return found;
+  }
+
   private static TProtocol opened(byte[] reply, String method) throws TException {
     // Limits for texts and lists: nothing in a reply is larger than it.
     TProtocol in = new TBinaryProtocol(new TMemoryInputTransport(reply), reply.length, reply.length, true, true);
@@ -214,7 +314,7 @@ final class Messages {
       } else if (is(field, 2, TType.STRING)) {
         found.pin = in.readString();
       } else if (is(field, 3, TType.LIST)) {
-        found.splits = readList(in);
+        found.splits = readStructs(in, Messages::readSplit);
       } else if (is(field, 4, TType.I64)) {
         found.filesTotal = in.readI64();
       } else if (is(field, 5, TType.I64)) {
@@ -226,14 +326,18 @@ final class Messages {
     return found;
   }
 
-  private static List<Split> readList(TProtocol in) throws TException {
+  private interface StructReader<T> {
+    T read(TProtocol in) throws TException;
+  }
+
+  private static <T> List<T> readStructs(TProtocol in, StructReader<T> reader) throws TException {
     TList list = in.readListBegin();
     if (list.elemType != TType.STRUCT && list.size > 0) {
-      throw new TProtocolException("a list of splits whose elements are of type " + list.elemType);
+      throw new TProtocolException("a list of structs whose elements are of type " + list.elemType);
     }
-    List<Split> found = new ArrayList<>();
+    List<T> found = new ArrayList<>();
     for (int i = 0; i < list.size; i++) {
-      found.add(readSplit(in));
+      found.add(reader.read(in));
     }
     return found;
   }

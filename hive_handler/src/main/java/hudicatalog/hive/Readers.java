@@ -2,6 +2,7 @@ package hudicatalog.hive;
 
 import java.io.IOException;
 import java.io.InterruptedIOException;
+import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hive.common.io.DataCache;
 import org.apache.hadoop.hive.common.io.FileMetadataCache;
@@ -10,6 +11,7 @@ import org.apache.hadoop.hive.ql.io.parquet.read.ParquetRecordReaderWrapper;
 import org.apache.hadoop.hive.ql.io.parquet.vector.VectorizedParquetRecordReader;
 import org.apache.hadoop.io.ArrayWritable;
 import org.apache.hadoop.io.NullWritable;
+import org.apache.hadoop.mapred.FileSplit;
 import org.apache.hadoop.mapred.InputSplit;
 import org.apache.hadoop.mapred.JobConf;
 import org.apache.hadoop.mapred.RecordReader;
@@ -44,11 +46,82 @@ final class Readers {
   /** A reader row by row. */
   static RecordReader<NullWritable, ArrayWritable> ofRows(InputSplit split, JobConf job, Reporter reporter)
       throws IOException {
-    try {
-      return new OfRows(split, conf(job), reporter);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new InterruptedIOException("the query was cancelled");
+    JobConf conf = conf(job);
+    return ofParts(split, part -> {
+      try {
+        return new OfRows(part, conf, reporter);
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        throw new InterruptedIOException("the query was cancelled");
+      }
+    });
+  }
+
+  /** Opens the reader of one range of a file. */
+  interface Opener<V> {
+    RecordReader<NullWritable, V> open(FileSplit part) throws IOException;
+  }
+
+  /** The reader of a split: of its one range, or of one range after the other. */
+  static <V> RecordReader<NullWritable, V> ofParts(InputSplit split, Opener<V> opener) throws IOException {
+    List<FileSplit> parts = CombinedSplit.parts(split);
+    return parts.size() == 1 ? opener.open(parts.get(0)) : new OneByOne<>(parts, split.getLength(), opener);
+  }
+
+  /** Opens each range when the one before is at its end. */
+  private static final class OneByOne<V> implements RecordReader<NullWritable, V> {
+    private final List<FileSplit> parts;
+    private final long length;
+    private final Opener<V> opener;
+    private RecordReader<NullWritable, V> current;
+    private int opened = 1;
+    private long before;
+
+    OneByOne(List<FileSplit> parts, long length, Opener<V> opener) throws IOException {
+      this.parts = parts;
+      this.length = length;
+      this.opener = opener;
+      this.current = opener.open(parts.get(0));
+    }
+
+    @Override
+    public boolean next(NullWritable key, V value) throws IOException {
+      while (!current.next(key, value)) {
+        if (opened == parts.size()) {
+          return false;
+        }
+        current.close();
+        before += parts.get(opened - 1).getLength();
+        current = opener.open(parts.get(opened));
+        opened++;
+      }
+      return true;
+    }
+
+    @Override
+    public NullWritable createKey() {
+      return current.createKey();
+    }
+
+    @Override
+    public V createValue() {
+      return current.createValue();
+    }
+
+    @Override
+    public long getPos() throws IOException {
+      return before + current.getPos();
+    }
+
+    @Override
+    public float getProgress() throws IOException {
+      float part = current.getProgress() * parts.get(opened - 1).getLength();
+      return length <= 0 ? 0 : Math.min(1, (before + part) / length);
+    }
+
+    @Override
+    public void close() throws IOException {
+      current.close();
     }
   }
 

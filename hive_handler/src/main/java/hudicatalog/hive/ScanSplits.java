@@ -40,12 +40,13 @@ final class ScanSplits {
     ServiceClient client = new ServiceClient(job, scan);
     ScanRequest request = request(job, scan);
     Messages.Splits answer = client.splits(request);
-    InputSplit[] splits;
+    List<FileSplit> ranges;
     try {
-      splits = checked(request, answer);
+      ranges = checked(request, answer);
     } catch (IOException e) {
       throw client.failure("the service gave a wrong answer: " + e.getMessage(), e);
     }
+    InputSplit[] splits = CombinedSplit.combined(job, ranges);
     LOG.info("Hudi table {}, query {}: {} of {} files in {} splits, {} ms, filter of {} characters", scan.table,
         request.queryId, answer.filesKept, answer.filesTotal, splits.length, (System.nanoTime() - start) / 1_000_000,
         request.filter == null ? 0 : request.filter.length());
@@ -121,7 +122,7 @@ final class ScanSplits {
     return new ArrayList<>(found);
   }
 
-  private static InputSplit[] checked(ScanRequest request, Messages.Splits answer) throws IOException {
+  private static List<FileSplit> checked(ScanRequest request, Messages.Splits answer) throws IOException {
     if (answer.version != ScanRequest.VERSION) {
       throw new IOException("it is of version " + answer.version + ", and hudi-hive-handler.jar knows "
           + ScanRequest.VERSION + "; use the jar that `hudi-catalog hive-jar` names there");
@@ -139,7 +140,7 @@ final class ScanSplits {
       found.add(new FileSplit(path, split.start, split.length, (String[]) null));
     }
     checkDisjoint(found);
-    return found.toArray(new InputSplit[0]);
+    return found;
   }
 
   /** Rows of a range that is read twice would be there twice. */

@@ -41,15 +41,27 @@ final class ServiceClient {
     }
   }
 
-  /** The newest snapshot of the table. */
-  String pin() throws IOException {
+  /**
+   * The newest snapshot of the table.
+   *
+   * @param read columns that the query reads for certain, which the service then compares with the table's; null if
+   *     not known
+   */
+  String pin(List<String> read) throws IOException {
     ScanRequest request = new ScanRequest(scan, scan.queryId, null);
+    request.columns = read;
     return ask(Messages.PIN, request, Messages::readPin);
   }
 
   /** The splits of a scan, as the service names them. */
   Messages.Splits splits(ScanRequest request) throws IOException {
     return ask(Messages.SPLITS, request, Messages::readSplits);
+  }
+
+  /** Statistics of the scan's snapshot; null where the service is of a release that gives none. */
+  Messages.Statistics statistics() throws IOException {
+    ScanRequest request = new ScanRequest(scan, scan.queryId, scan.pin);
+    return ask(Messages.STATISTICS, request, Messages::readStatistics);
   }
 
   /** The one message of a query that fails. */

@@ -3,6 +3,7 @@ package hudicatalog.hive;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
@@ -46,6 +47,12 @@ final class Settings {
     merged.put(COLUMNS, table.getProperty("columns", ""));
     merged.put(COLUMN_TYPES, table.getProperty("columns.types", ""));
     return merged;
+  }
+
+  /** Names of the entry's columns, as Hive lists them. */
+  static List<String> columnNames(Map<String, String> settings) {
+    String names = settings.getOrDefault(COLUMNS, "");
+    return names.isEmpty() ? Collections.emptyList() : Arrays.asList(names.split(names.indexOf('\0') >= 0 ? "\0" : ","));
   }
 
   /** The first key that only Hive's configuration may have; null when there is none. */

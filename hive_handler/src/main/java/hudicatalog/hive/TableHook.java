@@ -1,5 +1,7 @@
 package hudicatalog.hive;
 
+import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
@@ -19,6 +21,10 @@ public class TableHook extends DefaultHiveMetaHook {
   /** Hive leaves files out by their names then. */
   static final String NO_BUCKETS = "it is registered without CLUSTERED BY: its files are not Hive's buckets";
   private static final String PURGE = "external.table.purge";
+  /** Property of entries that the sync keeps. */
+  private static final String SYNCED = "hoodie.catalog.sync.target";
+  private static final List<String> COLUMN_OPERATIONS =
+      Arrays.asList("ADDCOLS", "REPLACE_COLUMNS", "RENAME_COLUMN", "UPDATE_COLUMNS");
 
   private final Configuration conf;
 
@@ -39,6 +45,13 @@ public class TableHook extends DefaultHiveMetaHook {
   @Override
   public void preAlterTable(Table table, EnvironmentContext context) throws MetaException {
     check(table);
+    Map<String, String> properties = context == null ? null : context.getProperties();
+    String operation = properties == null ? null : properties.get(ALTER_TABLE_OPERATION_TYPE);
+    if (operation != null && COLUMN_OPERATIONS.contains(operation) && table.getParameters().containsKey(SYNCED)) {
+      throw new MetaException("Hudi table " + name(table) + " gets its columns from its writer: add or change them there"
+          + " (Spark, or hudi-catalog's writer), then run `hudi-catalog sync`, which brings them here. A column that only"
+          + " Hive knows would make queries fail");
+    }
   }
 
   private static void check(Table table) throws MetaException {

@@ -1,0 +1,270 @@
+"""What statistics say of many files together: rows, and each column's nulls, bounds and distinct values.
+
+Optimisers of engines take them. Bounds are believed as for pruning; where they rest on an estimate, that is said.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from catalog.concurrency.caches import memoize
+from catalog.slices.slice_set import Rows
+from catalog.snapshots.snapshot import Snapshot
+from catalog.statistics.indexed_column import ColumnPart
+from pushdown.verdict import CannotPrune
+from table_format.base_file.footer import footer
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
+from table_format.errors import CorruptFileError, MissingFileError
+from table_format.meta_columns import META_COLUMNS
+
+types = pa.types
+UNKNOWN_ROWS = -1
+_SAMPLED_FILES = 4
+_MOST_COUNTED_BY = 8
+_MOST_COLUMNS = 200
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+@dataclass(frozen=True)
+class RowSummary:
+    """Statistics of some file slices.
+
+    Attributes:
+        rows: how many they have; None where the metadata table does not count each.
+        estimated_rows: `rows`, else an estimate; None only where no file could be opened.
+        columns: by the name that the caller gave, each with what is known of `nulls` (a fraction), `low` and `high`
+            (days of dates, microseconds of times), `distinct`, `bytes` (of texts, all together), and `spread`: which
+            part of the table's range a file has on average, 1 where each has all of it.
+    """
+
+    rows: int | None
+    estimated_rows: int | None
+    columns: dict[str, dict[str, float]]
+
+
+def summarize(snapshot: Snapshot, rows: Rows, columns: Mapping[str, tuple[str, Any, Any]]) -> RowSummary:
+    """Statistics of some slices.
+
+    Distinct values are those of partitions and of a single record key; of whole numbers and dates as many as lie
+    between the bounds of the files, which is how ids and days mostly are.
+
+    Args:
+        snapshot: of the table.
+        rows: positions of the slices, ascending.
+        columns: by the caller's name, the name in the table, the type there, and the type without Arrow's variants.
+    """
+    if not len(rows):
+        return RowSummary(0, 0, {})
+    known: dict[str, dict[str, float]] = {}
+    counts: Any = None
+    for name, (source, kind, plain) in columns.items():
+        if types.is_nested(plain):
+            continue
+        indexed = snapshot.indexed_column(source, kind)
+        if isinstance(indexed, CannotPrune):
+            continue
+        part = indexed.take(rows)
+        if counts is None or part.row_count.null_count < counts.null_count:
+            counts = part.row_count
+        known[name] = _of_column(part, kind, plain)
+    exact = None if counts is None or counts.null_count else int(pc.sum(counts).as_py() or 0)
+    estimate = exact if exact is not None else _estimated_rows(snapshot, rows, counts)
+    for name, distinct in _partition_values(snapshot, rows).items():
+        known.setdefault(name.lower(), {}).update({"distinct": distinct, "spread": 1 / max(distinct, 1)})
+    keys = [name.lower() for name in snapshot.config.record_key_fields]
+    if estimate is not None:
+        if len(keys) == 1 and keys[0] in known:
+            known[keys[0]]["distinct"] = estimate
+        for one in known.values():
+            _complete(one, estimate)
+    return RowSummary(exact, estimate, known)
+
+
+@dataclass(frozen=True)
+class SnapshotSummary:
+    """Statistics of a snapshot, as optimisers of engines take them.
+
+    Attributes:
+        files: number of its file slices.
+        bytes: of its files.
+        rows: or an estimate of them; None if no file could be opened.
+        exact: whether `rows` is what ``count(*)`` gives.
+        columns: as in `RowSummary`, by lower-case name.
+    """
+
+    files: int
+    bytes: int
+    rows: int | None
+    exact: bool
+    columns: dict[str, dict[str, float]]
+
+
+def summarize_snapshot(snapshot: Snapshot, *, with_columns: bool = True) -> SnapshotSummary:
+    """Statistics of all files of a snapshot; rows are estimated where the metadata table does not count them.
+
+    Args:
+        snapshot: of the table; whether its log files count is its query type's.
+        with_columns: load the statistics of all columns, not only of the one that tells the rows.
+    """
+    rows = snapshot.live_rows
+    shown = [field for field in snapshot.schema if field.name not in META_COLUMNS][:_MOST_COLUMNS]
+    if not with_columns:
+        shown = [field for field in shown if field.name in snapshot.config.record_key_fields[:1]]
+    summary = summarize(snapshot, rows, {field.name.lower(): (field.name, field.type, field.type) for field in shown})
+    counts = exact_row_counts(snapshot, rows)
+    exact = bool((counts != UNKNOWN_ROWS).all())
+    total = int(counts.sum()) if exact else summary.estimated_rows
+    return SnapshotSummary(len(rows), snapshot.live_bytes, total, exact, summary.columns)
+
+
+def exact_row_counts(snapshot: Snapshot, rows: Rows) -> Any:
+    """Rows of each of some slices as a query sees them; `UNKNOWN_ROWS` where not known for certain.
+
+    Args:
+        snapshot: of the table.
+        rows: positions of the slices, ascending.
+    """
+    names = [*snapshot.config.record_key_fields, *snapshot.schema.names][:_MOST_COUNTED_BY]
+    for name in names:
+        if name not in snapshot.schema.names:
+            continue
+        indexed = snapshot.indexed_column(name, snapshot.schema.field(name).type)
+        if not isinstance(indexed, CannotPrune):
+            return without_logs(snapshot, rows, indexed.take(rows).row_count)
+    return np.full(len(rows), UNKNOWN_ROWS, np.int64)
+
+
+def without_logs(snapshot: Snapshot, rows: Rows, row_count: Any) -> Any:
+    """Counts of slices as whole numbers, `UNKNOWN_ROWS` where log files may add, change or delete rows."""
+    counts = pc.fill_null(row_count.cast(pa.int64()), UNKNOWN_ROWS).to_numpy(zero_copy_only=False)
+    return np.where(snapshot.has_logs[rows] | (counts < 0), UNKNOWN_ROWS, counts)
+
+
+def _complete(column: dict[str, float], rows: int) -> None:
+    """Limit distinct values by the rows that are not null, and take the bytes of texts times these."""
+    filled = rows * (1 - column.get("nulls", 0.0))
+    if "distinct" in column:
+        column["distinct"] = min(column["distinct"], filled)
+    if "text_bytes" in column:
+        column["bytes"] = column.pop("text_bytes") * filled
+
+
+def _estimated_rows(snapshot: Snapshot, rows: Rows, counts: Any) -> int | None:
+    """Rows by the files' bytes, and by what the known ones of them hold; without any, by some footers of the table."""
+    files = snapshot.take_files(rows)
+    sizes = to_numpy(one_chunk(files.column("size")).fill_null(0)).astype(np.float64)
+    sizes = np.where(sizes > 0, sizes, snapshot.sizes[rows])
+    has_count = np.zeros(len(sizes), np.bool_) if counts is None else valid_mask(counts)
+    total = 0.0 if counts is None else float(pc.sum(counts, min_count=0).as_py())
+    per_byte = total / sizes[has_count].sum() if has_count.any() and sizes[has_count].sum() else _sampled(snapshot)
+    return None if per_byte is None else int(total + per_byte * sizes[~has_count].sum())
+
+
+def _sampled(snapshot: Snapshot) -> float | None:
+    """Rows per byte of some base files; None if there is none that can be opened."""
+
+    def sample() -> float | None:
+        rows = snapshot.live_rows
+        chosen = rows[np.unique(np.linspace(0, max(len(rows) - 1, 0), _SAMPLED_FILES).astype(np.int64))[: len(rows)]]
+        count = size = 0
+        for path in filter(None, (snapshot.path(int(row)) for row in chosen)):
+            try:
+                one = footer(snapshot.client.storage, path)
+            except (MissingFileError, CorruptFileError):
+                continue
+            count, size = count + one.row_count, size + one.size
+        return count / size if size else None
+
+    return memoize(snapshot, "rows per byte", sample)
+
+
+def _of_column(part: ColumnPart, kind: Any, plain: Any) -> dict[str, float]:
+    """Nulls, bounds, and a number of distinct values and bytes of a text, before the count of rows limits them."""
+    stats = part.statistics
+    known: dict[str, float] = {}
+    counted = pc.and_(pc.is_valid(stats.null_count), pc.is_valid(part.row_count))
+    rows = pc.sum(part.row_count.filter(counted), min_count=0).as_py()
+    if rows and not stats.null_count.filter(pc.is_valid(part.row_count)).null_count:
+        known["nulls"] = min(1.0, pc.sum(stats.null_count.filter(counted), min_count=0).as_py() / rows)
+    if types.is_string(plain):
+        lengths = pc.mean(pc.binary_length(pa.concat_arrays([stats.lower, stats.upper]))).as_py()
+        return known if lengths is None else known | {"text_bytes": float(lengths)}
+    if not _is_number_like(plain):
+        return known
+    believed = stats.believed(kind)
+    if believed.lower is None or bool(believed.may_nan.any()):
+        return known
+    if np.any((believed.no_lower | believed.no_upper) & believed.may_value):
+        return known
+    low, high = _as_double(pc.min(stats.lower).as_py()), _as_double(pc.max(stats.upper).as_py())
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+        return known
+    known |= {"low": low, "high": high, "spread": _spread(stats, plain, high - low)}
+    if types.is_integer(plain) or types.is_date(plain):
+        known["distinct"] = min(high - low + 1, _between_bounds(stats, part.row_count, plain))
+    return known
+
+
+def _between_bounds(stats: Any, counts: Any, plain: Any) -> float:
+    """How many values the files can hold at most: of each what lies between its bounds, or its rows if that is less."""
+    most = pc.min_element_wise(pc.add(_widths(stats, plain), 1.0), counts.cast(pa.float64()))
+    return float(pc.sum(most, min_count=0).as_py())
+
+
+def _spread(stats: Any, plain: Any, width: float) -> float:
+    """The mean width of the files' ranges in that of all of them; 1 if there is only one value."""
+    mean = pc.mean(_widths(stats, plain)).as_py()
+    return 1.0 if mean is None or width <= 0 else min(1.0, mean / width)
+
+
+def _widths(stats: Any, plain: Any) -> Any:
+    """Greatest less least value of each file, as `_as_double` has them."""
+    lower, upper = stats.lower, stats.upper
+    if types.is_date(plain):
+        lower, upper = (bounds.cast(pa.int32()) for bounds in (lower, upper))
+    elif types.is_timestamp(plain):
+        lower, upper = (
+            bounds.cast(pa.timestamp("us", plain.tz), safe=False).cast(pa.int64()) for bounds in (lower, upper)
+        )
+    return pc.subtract(upper.cast(pa.float64(), safe=False), lower.cast(pa.float64(), safe=False))
+
+
+def _is_number_like(kind: Any) -> bool:
+    return bool(
+        types.is_signed_integer(kind)
+        or types.is_floating(kind)
+        or types.is_decimal128(kind)
+        or types.is_date32(kind)
+        or types.is_timestamp(kind)
+    )
+
+
+def _partition_values(snapshot: Snapshot, rows: Rows) -> dict[str, int]:
+    """How many values the partition columns have in some slices, where all their paths give them."""
+    values = snapshot.path_values()
+    if isinstance(values, CannotPrune):
+        return {}
+    partitions = np.unique(snapshot.partition_index[rows])
+    if not values.known[partitions].all():
+        return {}
+    return {name: len(column.take(from_numpy(partitions)).unique()) for name, column in values.values.items()}
+
+
+def _as_double(value: Any) -> float | None:
+    """A bound as a number: dates in days, times in microseconds."""
+    if value is None:
+        return None
+    if isinstance(value, dt.datetime):
+        moment = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
+        return float((moment - _EPOCH) // dt.timedelta(microseconds=1))
+    if isinstance(value, dt.date):
+        return float((value - _EPOCH.date()).days)
+    return float(value)

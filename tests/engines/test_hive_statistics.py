@@ -1,0 +1,116 @@
+"""What Hive's optimizer knows of tables of the storage handler, and what it answers by that alone."""
+
+import re
+
+import pyarrow as pa
+import pytest
+
+from tests.engines.hive_engine import ON_TEZ, HiveError
+from tests.engines.hive_world import World
+from tests.support.local_writes import LocalTable
+from tests.support.tpch_tables import Layout, write
+
+pytestmark = pytest.mark.engine
+
+SCHEMA = "statistics"
+
+
+def rows(first: int, count: int) -> pa.Table:
+    keys = range(first, first + count)
+    return pa.table({"id": list(keys), "day": [f"d{key % 3}" for key in keys], "size": [key * 0.5 for key in keys]})
+
+
+def made(world: World, name: str, count: int = 300) -> LocalTable:
+    table = write(world.folder(SCHEMA), name, rows(0, count), Layout("id", "id", 2, "day"))
+    world.register(SCHEMA, name)
+    return table
+
+
+def parameters(world: World, name: str) -> dict[str, str]:
+    described = world.query(f"DESCRIBE FORMATTED {name}", SCHEMA)
+    return {str(key).strip(): str(value).strip() for _, key, value in described if key}
+
+
+def test_a_count_is_the_newest_snapshots_without_a_scan(hive_world: World) -> None:
+    table = made(hive_world, "counted")
+    assert hive_world.query("SELECT count(*) FROM counted", SCHEMA, ON_TEZ) == [(300,)]
+    table.write("upsert", rows(290, 60))
+    assert hive_world.query("SELECT count(*), count(1) FROM counted", SCHEMA, ON_TEZ) == [(350, 350)]
+    assert hive_world.planned(f"{SCHEMA}.counted") == []
+    # what a filter leaves, and what columns hold, is read
+    for select, answer in (("count(*)", 50), ("max(size)", 174.5), ("count(size)", 50)):
+        assert hive_world.query(f"SELECT {select} FROM counted WHERE id >= 300", SCHEMA, ON_TEZ) == [(answer,)]
+    assert hive_world.query("SELECT min(id), max(id), count(day) FROM counted", SCHEMA, ON_TEZ) == [(0, 349, 350)]
+    assert len(hive_world.planned(f"{SCHEMA}.counted")) == 4
+
+
+def test_analyze_records_the_snapshot_and_never_answers_for_a_later_one(hive_world: World) -> None:
+    table = made(hive_world, "analyzed")
+    table.write("upsert", rows(0, 300))  # as many rows in as many files, and those that were replaced beside them
+    analyze = f"ANALYZE TABLE {hive_world.engine.create_database(SCHEMA)}.analyzed COMPUTE STATISTICS"
+    hive_world.engine.run(analyze)
+    known = parameters(hive_world, "analyzed")
+    assert (known["numRows"], known["numFiles"]) == ("300", "6")
+    hive_world.engine.run(f"{analyze} FOR COLUMNS")
+    table.write("upsert", rows(300, 60))
+    answer = hive_world.query("SELECT count(*), min(id), max(id), count(size) FROM analyzed", SCHEMA, ON_TEZ)
+    assert answer == [(360, 0, 359, 360)]
+    # nor does it drop a condition that only held then
+    assert len(hive_world.query("SELECT id FROM analyzed WHERE id > 320", SCHEMA, ON_TEZ)) == 39
+
+
+def test_plans_have_the_rows_of_the_snapshot(hive_world: World) -> None:
+    table = made(hive_world, "planned")
+    table.write("upsert", rows(300, 60))
+    plan = "\n".join(
+        str(line) for (line,) in hive_world.query("EXPLAIN SELECT id FROM planned WHERE id < 36", SCHEMA, ON_TEZ)
+    )
+    rows_of = {name: re.search(rf"{name} .*?rows=(\d+)", plan) for name in ("TableScan", "Filter Operator")}
+    counts = {name: int(match[1]) for name, match in rows_of.items() if match}
+    # by the bounds of id, where Hive takes a third of the rows without them
+    assert counts == {"TableScan": 360, "Filter Operator": 36}, plan
+
+
+def test_what_a_join_finds_prunes_the_facts(hive_world: World) -> None:
+    """Tez hands the values of the filtered side to the splits of the other one; both ways of clustering."""
+    days = pa.table({"day": list(range(60)), "month": [f"m{day // 10}" for day in range(60)]})
+    write(hive_world.folder(SCHEMA), "days", days, Layout("day", "day", 1))
+    hive_world.register(SCHEMA, "days")
+    keys = range(6000)
+    facts = pa.table(
+        {"id": list(keys), "sold": [key // 100 for key in keys], "day": [f"p{key // 100}" for key in keys]}
+    )
+    write(hive_world.folder(SCHEMA), "facts", facts, Layout("id", "id", 1, "day"))
+    hive_world.register(SCHEMA, "facts")
+    sql = "SELECT count(*), min(f.id), max(f.id) FROM facts f JOIN days d ON f.sold = d.day WHERE d.month = 'm2'"
+    assert hive_world.query(sql, SCHEMA, ON_TEZ) == [(1000, 2000, 2999)]
+    record = hive_world.planned(f"{SCHEMA}.facts")[-1]
+    assert record["files_in"] == 60
+    assert record["files_out"] <= 18, record
+    none = sql.replace("'m2'", "'never'")
+    assert hive_world.query(none, SCHEMA, ON_TEZ) == [(0, None, None)]
+
+
+def test_columns_of_a_synced_entry_come_from_its_table(hive_world: World) -> None:
+    table = made(hive_world, "grown")
+    database = hive_world.engine.create_database(SCHEMA)
+    with hive_world.engine.session() as session:
+        session.run(f"USE {database}")
+        with pytest.raises(HiveError, match=r"gets its columns from its writer.*hudi-catalog sync"):
+            session.run("ALTER TABLE grown ADD COLUMNS (note string)")
+        session.run("ALTER TABLE grown SET TBLPROPERTIES ('mine' = 'yes')")
+        assert len(session.query("SELECT * FROM grown WHERE id = 5")[0]) == 8
+        more = rows(0, 5).append_column("note", [["new"] * 5])
+        table.write("upsert", more)
+        hive_world.register(SCHEMA, "grown")
+        assert session.query("SELECT count(note), count(*) FROM grown WHERE id < 10") == [(5, 10)]
+
+
+def test_a_column_that_is_behind_is_refused_when_the_query_is_compiled(hive_world: World) -> None:
+    made(hive_world, "late")
+    hive_world.declare(SCHEMA, "late_entry", "id bigint, size bigint", folder=hive_world.folder(SCHEMA) / "late")
+    for sql in ("SELECT * FROM late_entry", "EXPLAIN SELECT size FROM late_entry WHERE id = 3"):
+        with pytest.raises(HiveError, match="column size is bigint in Hive and double in") as refused:
+            hive_world.query(sql, SCHEMA, ON_TEZ)
+        assert "Vertex" not in str(refused.value)
+    assert hive_world.query("SELECT count(id) FROM late_entry WHERE id < 30", SCHEMA, ON_TEZ) == [(30,)]
