@@ -45,15 +45,22 @@ class TableWriter(TableWrites[ArrowData]):
         client: the table.
         executor: runs the tasks of writes; None for this process, as the options `hoodie.catalog.executor.*` say.
         options: Apache's option keys, for every write of this object.
+        reader: the same table, held open: what a condition selects is planned by it, once it is refreshed. None opens
+            the table anew each time.
 
     Raises:
         OptionError: a value that its option does not take.
     """
 
     def __init__(
-        self, client: TableClient, executor: Executor | None = None, options: Options | WriteOptions | None = None
+        self,
+        client: TableClient,
+        executor: Executor | None = None,
+        options: Options | WriteOptions | None = None,
+        reader: Table | None = None,
     ) -> None:
         self.client = client
+        self._reader = reader
         self.options = options if isinstance(options, WriteOptions) else WriteOptions.of_user(options)
         self._executor = executor
 
@@ -179,7 +186,8 @@ class TableWriter(TableWrites[ArrowData]):
                 `ArrowData`. Those of a delete may be a condition, as SQL text or an expression.
             options: for this write.
             partitions: those that `delete_partition` deletes.
-            renew: computes the rows from the table on each attempt; for rows that a condition selects.
+            renew: computes the rows from the table, once more on each attempt that finds another state of it; instead
+                of `rows`.
             timeline: the table's, as loaded for this write; None to load it.
 
         Raises:
@@ -193,6 +201,8 @@ class TableWriter(TableWrites[ArrowData]):
         operation = Operation(operation)
         if operation is Operation.DELETE and isinstance(rows, (str, HudiExpression)):
             renew = partial(self._matching, rows)
+        if renew is not None:
+            timeline = self.client.timeline()  # before the rows: they are of this state, unless the write finds another
             rows = renew()
         local = executor if isinstance(executor, LocalExecutor) else LocalExecutor.of(merged)
         if isinstance(rows, ArrowRows):
@@ -218,11 +228,12 @@ class TableWriter(TableWrites[ArrowData]):
             return job.run()
 
     def _matching(self, condition: str | HudiExpression) -> ScannedRows:
-        """Keys of the rows that match now; called when a write begins, and again for each retry."""
+        """Keys of the rows that match now."""
         config = self.client.config
         fields = (*config.record_key_fields, *config.partition_fields)
         columns = dict.fromkeys(field.split(".", 1)[0] for field in fields)
-        return ScannedRows(Table(self.client).scan(condition, columns))
+        table = Table(self.client) if self._reader is None else self._reader.refresh()
+        return ScannedRows(table.scan(condition, columns))
 
     def run_service(self, service: Callable[[TableClient, WriteOptions, Executor], T], options: Options | None) -> T:
         """Run a service on the table's current state; see `TableWrites`."""
