@@ -30,7 +30,6 @@ from table_writer.plan.options import WriteOptions
 from table_writer.plan.properties import new_table_properties
 from table_writer.summary import WriteSummary
 from table_writer.table_writes import Options, TableWrites
-from table_writer.timeline.options import ProtocolOptions
 from table_writer.write_job import WriteJob
 
 T = TypeVar("T")
@@ -210,9 +209,7 @@ class TableWriter(TableWrites[ArrowData]):
         finish_inline(self.client, merged, executor)
         job = WriteJob(executor, self.client, operation, merged, partitions=partitions, renew=renew, timeline=timeline)
         summary = self._run(job, rows, local)
-        config, storage = self.client.config, self.client.storage
-        protocol = ProtocolOptions.parse(merged.texts)
-        warn_of_needs(storage.uri, config.timeline_timezone, job.begun, summary, protocol)
+        warn_of_needs(self.client, job.begun, summary, merged)
         if operation is not Operation.DELETE_PARTITION:
             expire_after_write(self.client, merged, executor)
         cluster_after_write(self.client, merged, executor)
