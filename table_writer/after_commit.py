@@ -20,6 +20,7 @@ from table_format.errors import AfterCommitError, OptionError
 from table_format.instant import WRITE_ACTIONS, Action, instant_epoch_ms, is_calendar_time
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
+from table_writer.cluster import ClusteringPolicy, commits_since
 from table_writer.plan import option_registry as registry
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.properties import index_type
@@ -152,6 +153,11 @@ def _needs(
         retained = clean.commits if clean.policy is CleaningPolicy.COMMITS else 0
         if since > max(_FEWEST, _FACTOR * retained):
             yield "clean", f"cleaning is off, and {since:,} writes came since the last one: {run}"
+    policy = ClusteringPolicy.of(given)
+    if policy.apart and not policy.inline and not policy.scheduled:
+        since = commits_since(timeline)
+        if since > _FACTOR * policy.commits:
+            yield "cluster", f"clustering is left to maintenance, and {since:,} writes came since the last one: {run}"
     files = summary.files_written
     if files >= _FILES and summary.bytes_written < files * _SMALL:
         mean = summary.bytes_written // files

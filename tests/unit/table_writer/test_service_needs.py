@@ -41,6 +41,21 @@ def test_services_that_are_off(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     assert all(f"run `hudi-catalog maintain {path}`" in text for text in texts)
 
 
+def test_clustering_that_nobody_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path, apart = (
+        tmp_path / "t",
+        {"hoodie.clustering.async.enabled": "true", "hoodie.clustering.async.max.commits": "2"},
+    )
+    table(path)
+    for number in range(8):
+        write(path, apart)
+        assert len(caplog.records) == (number > 4)
+    assert caplog.records[0].getMessage() == (
+        f"{path}: clustering is left to maintenance, and 5 writes came since the last one: "
+        f"run `hudi-catalog maintain {path}`"
+    )
+
+
 def test_dead_writers(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "t"
     table(path)
