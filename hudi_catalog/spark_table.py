@@ -367,7 +367,7 @@ class HudiTable(Table):
 
     def _computed(self, change: Change, options: WriteOptions) -> AbstractContextManager[RowSource]:
         if change.expressions.dialect == SPARK:
-            return ChangedFrame(self._session, change)
+            return ChangedFrame(self._session, change, self._current)
         return super()._computed(change, options)
 
     def _executor(self) -> SparkExecutor:
@@ -393,6 +393,6 @@ class HudiTable(Table):
             return FrameRows(self.to_df(condition).select(*names))
 
         self.client.reload()
-        summary = self.writer.write(operation, matching(), options, renew=matching)
+        summary = self.writer.write(operation, options=options, renew=matching)
         self.refresh()
         return summary

@@ -95,7 +95,7 @@ class Table(catalog.table.Table, TableWrites[Any]):
         from table_writer.writer import TableWriter
 
         client = TableClient(self.client.storage, self.client.config)
-        return TableWriter(client, self._executor(), self._write_options)
+        return TableWriter(client, self._executor(), self._write_options, self)
 
     def _executor(self) -> Executor | None:
         """The executor of writes; None for this process, by each write's options."""
@@ -297,7 +297,7 @@ class Table(catalog.table.Table, TableWrites[Any]):
             def rows() -> RowSource:
                 return stack.enter_context(self._computed(change, merged))
 
-            summary = writer.write(Operation.UPSERT, rows(), {**(options or {}), **values}, renew=rows)
+            summary = writer.write(Operation.UPSERT, options={**(options or {}), **values}, renew=rows)
         self.refresh()
         return summary
 
@@ -305,7 +305,7 @@ class Table(catalog.table.Table, TableWrites[Any]):
         """The rows of a change in place."""
         from table_writer.in_place.computed import computed_rows
 
-        return computed_rows(change, options)
+        return computed_rows(change, options, self)
 
     def _source(self, operation: Operation, rows: Any) -> tuple[Any, Timeline | None]:
         """Rows in the form that the writer takes, and the timeline whose columns they were converted for."""

@@ -15,12 +15,15 @@ from importlib.metadata import entry_points
 from typing import Final
 
 from catalog.amounts import bytes_text
+from table_format.config.table_config import TableConfig
 from table_format.errors import AfterCommitError, OptionError
 from table_format.instant import WRITE_ACTIONS, Action, instant_epoch_ms, is_calendar_time
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
+from table_writer.cluster import ClusteringPolicy, commits_since
 from table_writer.plan import option_registry as registry
 from table_writer.plan.options import WriteOptions
+from table_writer.plan.properties import index_type
 from table_writer.summary import WriteSummary
 from table_writer.timeline.options import CleaningPolicy, FailedWrites, ProtocolOptions
 
@@ -108,19 +111,19 @@ def _wanted(options: WriteOptions) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*tools, *hive)))
 
 
-def warn_of_needs(uri: str, timezone: str, timeline: Timeline, summary: WriteSummary, options: ProtocolOptions) -> None:
+def warn_of_needs(client: TableClient, timeline: Timeline, summary: WriteSummary, options: WriteOptions) -> None:
     """Log what the table needs, each need once for a table and process.
 
     It costs nothing: only the timeline that the write has loaded, and its summary, are looked at.
 
     Args:
-        uri: of the table's folder.
-        timezone: of the timeline.
+        client: the table.
         timeline: as the write began.
         summary: of the write.
         options: of the write.
     """
-    for kind, text in _needs(uri, timezone, timeline, summary, options):
+    uri = client.storage.uri
+    for kind, text in _needs(client, timeline, summary, options):
         with _lock:
             known = (uri, kind) in _warned
             _warned.add((uri, kind))
@@ -129,15 +132,16 @@ def warn_of_needs(uri: str, timezone: str, timeline: Timeline, summary: WriteSum
 
 
 def _needs(
-    uri: str, timezone: str, timeline: Timeline, summary: WriteSummary, options: ProtocolOptions
+    client: TableClient, timeline: Timeline, summary: WriteSummary, given: WriteOptions
 ) -> Iterator[tuple[str, str]]:
+    uri, options = client.storage.uri, ProtocolOptions.parse(given.texts)
     run = f"run `hudi-catalog maintain {uri}`"
     writes = [instant for instant in timeline.pending if instant.action in WRITE_ACTIONS]
     if options.failed_writes is FailedWrites.NEVER and writes:
         which = f"{len(writes):,} pending, the oldest {writes[0].time}"
         yield "dead", f"writes of dead writers are not rolled back ({which}): {run} with another policy"
     elif writes and is_calendar_time(writes[0].time):
-        days = (time.time() * 1000 - instant_epoch_ms(writes[0].time[:17], timezone)) / _DAY_MS
+        days = (time.time() * 1000 - instant_epoch_ms(writes[0].time[:17], client.config.timeline_timezone)) / _DAY_MS
         if days >= 1:
             yield "pending", f"{writes[0]} has been pending for {days:,.0f} days, and holds services back: {run}"
     if len(timeline.writes) > _FACTOR * options.archive.most:
@@ -149,7 +153,29 @@ def _needs(
         retained = clean.commits if clean.policy is CleaningPolicy.COMMITS else 0
         if since > max(_FEWEST, _FACTOR * retained):
             yield "clean", f"cleaning is off, and {since:,} writes came since the last one: {run}"
+    policy = ClusteringPolicy.of(given)
+    if policy.apart and not policy.inline and not policy.scheduled:
+        since = commits_since(timeline)
+        if since > _FACTOR * policy.commits:
+            yield "cluster", f"clustering is left to maintenance, and {since:,} writes came since the last one: {run}"
     files = summary.files_written
     if files >= _FILES and summary.bytes_written < files * _SMALL:
-        mean = bytes_text(summary.bytes_written // files)
-        yield "small", f"a write of {files:,} files of {mean} on average: see `hudi-catalog stats {uri}`"
+        mean = summary.bytes_written // files
+        text = f"a write of {files:,} files of {bytes_text(mean)} on average: "
+        yield "small", text + (_fewer_buckets(client.config, given, mean) or f"see `hudi-catalog stats {uri}`")
+
+
+def _fewer_buckets(config: TableConfig, options: WriteOptions, mean: int) -> str:
+    """The bucket count with which files of some bytes would have their target size; empty where it is not the cause."""
+    if index_type(options, config) != "BUCKET":
+        return ""
+    buckets = config.bucket_count or options.number(registry.BUCKETS) or 1
+    target = options.number(registry.FILE_SIZE) or 1
+    fitting = -(-mean * buckets // target)
+    if fitting >= buckets:
+        return ""
+    scope = "each partition" if config.partition_fields else "the table"
+    return (
+        f"{registry.BUCKETS.key}={buckets} divides {scope} into so many; {fitting} would fit files of "
+        f"{bytes_text(target)} ({registry.FILE_SIZE.key})"
+    )

@@ -18,8 +18,8 @@ from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.clustering.report import ClusteringReport
 from table_writer.clustering_job import plan, planned_report, run
-from table_writer.commit.clustering import OPERATION, pending_clusterings
-from table_writer.commit.rollback import roll_back
+from table_writer.commit.clustering import OPERATION, outdated_file, pending_clusterings
+from table_writer.commit.rollback import dead_runs, roll_back, roll_back_dead_runs
 from table_writer.execution.executor import Executor
 from table_writer.plan import clustering_options as keys
 from table_writer.plan.options import WriteOptions
@@ -161,15 +161,16 @@ def finish_inline(client: TableClient, options: WriteOptions, executor: Executor
 
 def left_clusterings(client: TableClient, options: WriteOptions) -> list[Instant]:
     """Clusterings that are planned and that nobody runs, oldest first."""
-    protocol = ProtocolOptions.parse(options.texts)
+    protocol, timeline = ProtocolOptions.parse(options.texts), client.timeline()
+    dead = dead_runs(timeline, protocol)
 
     def is_left(pending: Instant) -> bool:
-        dead = heartbeat.is_expired(
-            client.storage, pending.time, protocol.heartbeat_interval_ms, protocol.heartbeat_misses
-        )
-        return dead or (dead is None and pending.state is State.REQUESTED)
+        if pending.state is not State.REQUESTED:
+            return pending in dead
+        beats = protocol.heartbeat_interval_ms, protocol.heartbeat_misses
+        return heartbeat.is_expired(client.storage, pending.time, *beats) is not False  # a run is not just beginning
 
-    return [pending for pending in pending_clusterings(client.timeline()) if is_left(pending)]
+    return [pending for pending in pending_clusterings(timeline) if is_left(pending)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,20 +210,41 @@ def cluster_by_policy(
 ) -> Clusterings:
     """Run clusterings that were left, and where enough commits have come a new one.
 
+    A plan that cannot run any more, since another tool changed its files, is cancelled: it would hold back archiving,
+    the compaction of the metadata table, and writes of its files.
+
     Raises:
         ConflictError: another writer changed the same files first.
         OptionError: an invalid option.
         UnsupportedTableError: a table with buckets, without columns to sort by.
     """
     policy, left = ClusteringPolicy.of(options), left_clusterings(client, options)
-    if left and dry_run:
-        return Clusterings(tuple(planned_report(client, one, options) for one in left))
     if left:
-        return Clusterings(tuple(run(client, one.time, options, executor) for one in left))
+        return Clusterings(tuple(_finish(client, one, options, executor, dry_run=dry_run) for one in left))
     if not policy.plans or commits_since(client.timeline()) < policy.commits:
         return Clusterings()
     report = cluster(client, options, executor, dry_run=dry_run)
     return Clusterings(() if report.state == "nothing" else (report,))
+
+
+def _finish(
+    client: TableClient, left: Instant, options: WriteOptions, executor: Executor, *, dry_run: bool
+) -> ClusteringReport:
+    """Run a plan that was left, or cancel it if it cannot run."""
+    report = planned_report(client, left, options)
+    outdated = outdated_file(client, client.timeline(), left)
+    if outdated is None:
+        return report if dry_run else run(client, left.time, options, executor)
+    if not dry_run:
+        protocol = ProtocolOptions.parse(options.texts)
+        with table_lock(client, protocol):
+            roll_back_dead_runs(client, protocol)
+            plans = [one for one in pending_clusterings(client.timeline()) if one.time == left.time]
+            for one in plans:
+                if one.state is State.REQUESTED:
+                    _LOG.warning("%s: cancelling %s: %s was changed by another tool", client.storage.uri, one, outdated)
+                    roll_back(client, one)
+    return replace(report, state="cannot run" if dry_run else "cancelled")
 
 
 def commits_since(timeline: Timeline) -> int:

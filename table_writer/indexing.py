@@ -26,7 +26,7 @@ from table_format.errors import (
     UnsupportedTableError,
     did_you_mean,
 )
-from table_format.instant import Action, Instant
+from table_format.instant import Instant
 from table_format.meta_columns import META_FIELDS, RECORD_KEY
 from table_format.metadata_table import layout
 from table_format.metadata_table.keys import bloom_filter_key, shard_of_key
@@ -37,7 +37,7 @@ from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.table.schema_history import internal_schemas
 from table_format.timeline.timeline import Timeline
-from table_writer.commit.rollback import how_it_ends, rollback_failed_writes_locked
+from table_writer.commit.rollback import how_it_ends, roll_back_dead_runs, rollback_failed_writes_locked
 from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.encoding.bloom_records import bloom_records, deleted_bloom_records
 from table_writer.encoding.metadata_records import Records, column_stats_records, deleted_column_stats_records
@@ -56,7 +56,7 @@ from table_writer.metadata.index_files import BuiltFile
 from table_writer.metadata.writer import has_private_index, remove_indexes
 from table_writer.services.clean import resume_cleans
 from table_writer.timeline import heartbeat
-from table_writer.timeline.instants import table_lock
+from table_writer.timeline.instants import table_lock, unlisted_writes
 from table_writer.timeline.options import BLOOM_GROUPS, FailedWrites, ProtocolOptions
 
 FILE_INDEXES: Final = (layout.COLUMN_STATS, layout.BLOOM_FILTERS)
@@ -264,6 +264,7 @@ def _publish_when_current(client: TableClient, build: _Build, options: Mapping[s
         with table_lock(client, protocol) as lock:
             if protocol.failed_writes is not FailedWrites.EAGER:  # building an index must not end live writers
                 rollback_failed_writes_locked(client, protocol)
+            roll_back_dead_runs(client, protocol)
             # cleans run under the lock, so that one which is pending now is a dead writer's
             resume_cleans(client, client.timeline())
             timeline = client.timeline()
@@ -305,7 +306,7 @@ def _foreign(client: TableClient, timeline: Timeline) -> Instant | None:
     Writers of this project, known by their heartbeats, look at their commit, under the lock, for the indexes to add to.
     """
     listed = layout.FILES in client.config.metadata_partitions
-    pending = (instant for instant in timeline.pending if instant.action != Action.SAVEPOINT)
+    pending = unlisted_writes(client, timeline)
     return next((one for one in pending if not (listed and heartbeat.is_own(client.storage, one.time))), None)
 
 

@@ -305,12 +305,6 @@ SERVICES: Final = (
         lambda upkeep: "" if upkeep.protocol.ttl.days >= 1 else f"{TTL_DAYS} does not say how long partitions live",
     ),
     Service(
-        "index",
-        lambda upkeep: IndexUpkeep(needed_indexes(upkeep.client, upkeep.options)),
-        lambda upkeep: build_needed(upkeep.client, upkeep.options, upkeep.executor),
-        _indexed,
-    ),
-    Service(
         "cluster",
         lambda upkeep: cluster_by_policy(upkeep.client, upkeep.options, upkeep.executor, dry_run=True),
         lambda upkeep: cluster_by_policy(upkeep.client, upkeep.options, upkeep.executor),
@@ -318,9 +312,19 @@ SERVICES: Final = (
         lambda upkeep: why_not_clustered(upkeep.client, upkeep.options),
     ),
     Service(
+        "index",
+        lambda upkeep: IndexUpkeep(needed_indexes(upkeep.client, upkeep.options)),
+        lambda upkeep: build_needed(upkeep.client, upkeep.options, upkeep.executor),
+        _indexed,
+    ),
+    Service(
         "clean", lambda upkeep: _clean(upkeep, dry_run=True), lambda upkeep: _clean(upkeep, dry_run=False), _cleaned
     ),
     Service("compact", _due_compaction, _compact, lambda report: report.instant or ""),
     Service("archive", _foresee_archive, lambda upkeep: archive(upkeep.client, upkeep.options.texts), _archived),
 )
-"""In the order in which they run."""
+"""In the order in which they run.
+
+Partitions expire before a clustering, which would count as a write to them; indexes are built after it, of fewer files;
+what it replaced is cleaned; archiving comes last, since pending instants and the metadata table hold it back.
+"""

@@ -22,6 +22,7 @@ from table_format.instant import instant_epoch_ms, is_calendar_time
 from table_format.table.client import TableClient
 from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
+from table_writer.commit.conflicts import clustered_slots
 from table_writer.execution.executor import Executor
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
@@ -42,7 +43,8 @@ class ExpiryReport:
         partitions: paths of those that were, or would be, deleted, those first whose time was over first.
         files: number of their file groups.
         bytes: sizes of their base files; a clean frees them once no state needs them that it retains.
-        left: number of further expired partitions, beyond `hoodie.partition.ttl.strategy.max.delete.partitions`.
+        left: number of further expired partitions: beyond `hoodie.partition.ttl.strategy.max.delete.partitions`, or of
+            which files are about to be clustered.
         instant: of the commit; None where nothing was deleted.
     """
 
@@ -164,13 +166,26 @@ class _Choice:
             for row, moment in enumerate(since)
             if moment is not None and is_calendar_time(moment) and instant_epoch_ms(moment, zone) < oldest
         )
-        rows = [row for _, row in expired[: self.ttl.most]]
+        rows = self._free(timeline, partitions, [row for _, row in expired])[: self.ttl.most]
         chosen = partitions.take(pa.array(rows, pa.int64()))
         paths: list[Any] = chosen["partition"].to_pylist()
         self._paths = paths
         self._files, self._bytes = (int(pc.sum(chosen[name], min_count=0).as_py()) for name in ("files", "bytes"))
         self._left = len(expired) - len(rows)
         return self._paths
+
+    def _free(self, timeline: Timeline, partitions: pa.Table, rows: list[int]) -> list[int]:
+        """Those of some partitions, by their rows, that no pending clustering is about to rewrite."""
+        clustered = {partition for partition, _ in clustered_slots(timeline, bucketed=False)}
+        paths: list[Any] = partitions["partition"].to_pylist()
+        held = [paths[row] for row in rows if paths[row] in clustered]
+        if held:
+            _log.warning(
+                "%s: expired partitions of a planned clustering stay until it has run: %s",
+                self.client.storage.uri,
+                ", ".join(held),
+            )
+        return [row for row in rows if paths[row] not in clustered]
 
     def once_more(self, timeline: Timeline) -> Sequence[str]:
         """The same for a write that has begun.

@@ -21,9 +21,11 @@ from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.commit.rollback import (
     Remains,
+    dead_runs,
     drop_new_partition,
     failed_writes,
     files_of,
+    roll_back_dead_runs,
     settled_timeline,
     uncounted_files,
 )
@@ -43,7 +45,7 @@ class RepairReport:
     """What a repair removed, or would remove.
 
     Attributes:
-        rolled_back: times of dead writers' writes.
+        rolled_back: times of dead writers' writes; of clusterings that died, whose plans stay, as well.
         leftovers: times of ended writes that left markers, scratch files or a heartbeat.
         files: data files that belong to nothing, those of dead writers among them.
         young: number of files that would be among them if they were older.
@@ -125,6 +127,8 @@ def settle_locked(client: TableClient, options: ProtocolOptions) -> RepairReport
     timeline = client.timeline()
     foreseen = _foresee_rest(client, options, remains, timeline)
     timeline, rolled_back = settled_timeline(client, options, timeline)
+    if roll_back_dead_runs(client, options):
+        timeline = client.timeline(timeline)
     if resume_cleans(client, timeline):
         timeline = client.timeline(timeline)
     _require_rest(timeline)
@@ -143,7 +147,7 @@ def _foresee_rest(client: TableClient, options: ProtocolOptions, remains: Remain
     pending = {instant.time for instant in timeline.pending}
     alive = _alive(client.storage, options)
     ended = sorted({*remains.marked, *remains.beating} - pending - alive)
-    failed = failed_writes(timeline, options)
+    failed = sorted([*failed_writes(timeline, options), *dead_runs(timeline, options)])
     dead = [Orphan(path, 0, instant.time, Reason.DEAD) for instant in failed for path in files_of(client, instant)]
     dead += [
         Orphan(path, 0, instant, Reason.UNCOMMITTED if timeline.find(instant) else Reason.UNDONE)

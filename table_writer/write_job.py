@@ -57,9 +57,9 @@ class WriteJob:
         options: the job's.
         source: rows; keys suffice for deletes. None for deleting named partitions.
         partitions: partition paths that delete_partition takes, `*` for any text.
-        renew: on each attempt, makes `source` from the table after the write has begun; for writes whose rows a
-            condition selects from the table itself.
-        timeline: of the table before the write, if it is loaded.
+        renew: makes `source` from the table after the write has begun, on each attempt that finds another state than
+            `timeline`; for writes whose rows a condition selects from the table itself.
+        timeline: of the table before the write, if it is loaded; with `renew` as it was before `source` was made.
         choose: on each attempt, after the write has begun, names the partitions that delete_partition takes; instead of
             `partitions`.
     """
@@ -197,7 +197,7 @@ class WriteJob:
             self._timeline = transaction.timeline
             if numbered is not None:
                 numbered.refuse_committed(self._timeline)
-            if self.renew is not None:
+            if self.renew is not None and self._timeline.completed != self._checked.completed:
                 # the rows of a condition are those of the table as it is now
                 self.source = self.renew()
             # Again, like all that is read of the table: another writer may have added a column before the begin.

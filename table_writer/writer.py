@@ -30,7 +30,6 @@ from table_writer.plan.options import WriteOptions
 from table_writer.plan.properties import new_table_properties
 from table_writer.summary import WriteSummary
 from table_writer.table_writes import Options, TableWrites
-from table_writer.timeline.options import ProtocolOptions
 from table_writer.write_job import WriteJob
 
 T = TypeVar("T")
@@ -45,15 +44,22 @@ class TableWriter(TableWrites[ArrowData]):
         client: the table.
         executor: runs the tasks of writes; None for this process, as the options `hoodie.catalog.executor.*` say.
         options: Apache's option keys, for every write of this object.
+        reader: the same table, held open: what a condition selects is planned by it, once it is refreshed. None opens
+            the table anew each time.
 
     Raises:
         OptionError: a value that its option does not take.
     """
 
     def __init__(
-        self, client: TableClient, executor: Executor | None = None, options: Options | WriteOptions | None = None
+        self,
+        client: TableClient,
+        executor: Executor | None = None,
+        options: Options | WriteOptions | None = None,
+        reader: Table | None = None,
     ) -> None:
         self.client = client
+        self._reader = reader
         self.options = options if isinstance(options, WriteOptions) else WriteOptions.of_user(options)
         self._executor = executor
 
@@ -179,7 +185,8 @@ class TableWriter(TableWrites[ArrowData]):
                 `ArrowData`. Those of a delete may be a condition, as SQL text or an expression.
             options: for this write.
             partitions: those that `delete_partition` deletes.
-            renew: computes the rows from the table on each attempt; for rows that a condition selects.
+            renew: computes the rows from the table, once more on each attempt that finds another state of it; instead
+                of `rows`.
             timeline: the table's, as loaded for this write; None to load it.
 
         Raises:
@@ -193,6 +200,8 @@ class TableWriter(TableWrites[ArrowData]):
         operation = Operation(operation)
         if operation is Operation.DELETE and isinstance(rows, (str, HudiExpression)):
             renew = partial(self._matching, rows)
+        if renew is not None:
+            timeline = self.client.timeline()  # before the rows: they are of this state, unless the write finds another
             rows = renew()
         local = executor if isinstance(executor, LocalExecutor) else LocalExecutor.of(merged)
         if isinstance(rows, ArrowRows):
@@ -200,9 +209,7 @@ class TableWriter(TableWrites[ArrowData]):
         finish_inline(self.client, merged, executor)
         job = WriteJob(executor, self.client, operation, merged, partitions=partitions, renew=renew, timeline=timeline)
         summary = self._run(job, rows, local)
-        config, storage = self.client.config, self.client.storage
-        protocol = ProtocolOptions.parse(merged.texts)
-        warn_of_needs(storage.uri, config.timeline_timezone, job.begun, summary, protocol)
+        warn_of_needs(self.client, job.begun, summary, merged)
         if operation is not Operation.DELETE_PARTITION:
             expire_after_write(self.client, merged, executor)
         cluster_after_write(self.client, merged, executor)
@@ -218,11 +225,12 @@ class TableWriter(TableWrites[ArrowData]):
             return job.run()
 
     def _matching(self, condition: str | HudiExpression) -> ScannedRows:
-        """Keys of the rows that match now; called when a write begins, and again for each retry."""
+        """Keys of the rows that match now."""
         config = self.client.config
         fields = (*config.record_key_fields, *config.partition_fields)
         columns = dict.fromkeys(field.split(".", 1)[0] for field in fields)
-        return ScannedRows(Table(self.client).scan(condition, columns))
+        table = Table(self.client) if self._reader is None else self._reader.refresh()
+        return ScannedRows(table.scan(condition, columns))
 
     def run_service(self, service: Callable[[TableClient, WriteOptions, Executor], T], options: Options | None) -> T:
         """Run a service on the table's current state; see `TableWrites`."""

@@ -47,14 +47,16 @@ class ChangedFrame(FrameRows, AbstractContextManager["ChangedFrame"]):
     Args:
         session: Spark's.
         change: its source is a DataFrame, its texts are Spark's SQL; its parameters and conditions may be Columns.
+        reader: the table, held open.
     """
 
     is_computed = True
 
-    def __init__(self, session: SparkSession, change: Change) -> None:
+    def __init__(self, session: SparkSession, change: Change, reader: Table) -> None:
         super().__init__(self._rows)
         self._session = session
         self._change = change
+        self._reader = reader
         self._held: list[DataFrame] = []
 
     @cached_property
@@ -94,7 +96,7 @@ class ChangedFrame(FrameRows, AbstractContextManager["ChangedFrame"]):
     def _target(self, source: DataFrame | None) -> DataFrame:
         """Rows of the table that the change may concern; those of files that may hold such rows."""
         change = self._change
-        scan = Table(change.client).scan()
+        scan = self._reader.refresh().scan()
         if source is None:
             return scan_frame(self._session, scan, change.filter)
         return scan_frame(self._session, scan, files=None if change.reads_all else _filter_of(change, source))

@@ -11,7 +11,8 @@ class ClusteringReport:
 
     Attributes:
         instant: of the plan; None where there is nothing to cluster, or nothing was changed.
-        state: `nothing`, `dry run`, `planned` or `completed`.
+        state: `nothing`, `dry run`, `planned` or `completed`; by maintenance also `cancelled`, of a plan that could not
+            run any more, or `cannot run` in a dry run.
         columns: by which rows are sorted; none for the record key.
         layout: `linear`, `z-order` or `hilbert`.
         partitions: number of partitions with files to cluster.
@@ -52,5 +53,7 @@ class ClusteringReport:
                 f"clustered {files} into {self.files_after:,} files ({self.bytes_after / 1e6:,.1f} MB) {by}, "
                 f"{self.rows:,} rows, instant {self.instant}, {self.seconds:.1f} s"
             )
+        if self.state in ("cancelled", "cannot run"):
+            return f"{self.state}: {self.instant}, of whose {self.files_before:,} files another tool has changed some"
         verb = "would cluster" if self.state == "dry run" else f"planned as {self.instant}:"
         return f"{verb} {files} into {self.files_after:,} files {by}"

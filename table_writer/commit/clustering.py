@@ -86,7 +86,7 @@ class ClusteringTransaction(WriteTransaction):
             instant = _planned(client, timeline, time, protocol)
             timeline = client.timeline(timeline)
             plan = read_plan(timeline, instant)
-            refuse_outdated(client, timeline, instant, plan)
+            refuse_outdated(client, timeline, instant)
             settle_properties(client, timeline, None)
             ensure_metadata_table(client, protocol, index, timeline)
             if protocol.metadata and protocol.column_stats:
@@ -118,7 +118,7 @@ class ClusteringTransaction(WriteTransaction):
         alone: bool,
     ) -> None:
         own = self._require_pending(timeline)
-        refuse_outdated(self.client, timeline, own, self.plan)
+        refuse_outdated(self.client, timeline, own)
         super()._check(timeline, metadata, changes, cleared, alone=alone)
 
     def _undo(self) -> None:
@@ -147,20 +147,26 @@ def _planned(client: TableClient, timeline: Timeline, time: str, protocol: Proto
     return instant.at(State.REQUESTED)
 
 
-def refuse_outdated(client: TableClient, timeline: Timeline, instant: Instant, plan: ClusteringPlan) -> None:
+def outdated_file(client: TableClient, timeline: Timeline, instant: Instant) -> str | None:
+    """Path of a file of a pending plan that is no longer the newest of its file group; None where the plan can run."""
+    plan = read_plan(timeline, instant)
+    partitions = sorted({partition for partition, _ in plan.file_groups})
+    latest = PartitionFiles(client, timeline).of(partitions)
+    names = {(row["partition"], row["file_name"]) for row in latest.select(["partition", "file_name"]).to_pylist()}
+    pieces = (piece for group in plan.groups for piece in group)
+    gone = (piece for piece in pieces if (piece.partition, piece.base_file) not in names)
+    return next((posixpath.join(piece.partition, piece.base_file or piece.file_id) for piece in gone), None)
+
+
+def refuse_outdated(client: TableClient, timeline: Timeline, instant: Instant) -> None:
     """Refuse to run a plan whose files are no longer the newest of their file groups.
 
     Raises:
         ConflictError: a writer that does not respect plans has changed or replaced some.
     """
-    partitions = sorted({partition for partition, _ in plan.file_groups})
-    latest = PartitionFiles(client, timeline).of(partitions)
-    names = {(row["partition"], row["file_name"]) for row in latest.select(["partition", "file_name"]).to_pylist()}
-    for group in plan.groups:
-        for piece in group:
-            if (piece.partition, piece.base_file) not in names:
-                place = posixpath.join(piece.partition, piece.base_file or piece.file_id)
-                raise ConflictError(
-                    f"{client.storage.uri}: clustering {instant.time} was planned with {place}, which another writer "
-                    f"has changed or replaced since: cancel it by `hudi-catalog rollback PATH {instant.time}`"
-                )
+    place = outdated_file(client, timeline, instant)
+    if place is not None:
+        raise ConflictError(
+            f"{client.storage.uri}: clustering {instant.time} was planned with {place}, which another writer has "
+            f"changed or replaced since: cancel it by `hudi-catalog rollback PATH {instant.time}`"
+        )

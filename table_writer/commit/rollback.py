@@ -6,7 +6,7 @@ import logging
 import posixpath
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
 
@@ -239,6 +239,29 @@ def _has_failed(timeline: Timeline, instant: Instant, options: ProtocolOptions) 
     if instant.action not in WRITE_ACTIONS or options.failed_writes is FailedWrites.NEVER:
         return False
     return not is_clustering(timeline, instant) and is_dead(timeline, instant, options)
+
+
+def dead_runs(timeline: Timeline, options: ProtocolOptions) -> list[Instant]:
+    """Begun clusterings whose runner is dead, oldest first.
+
+    By heartbeats and silence even under EAGER: Apache's single writers, too, let clusterings run beside them.
+    """
+    patient = replace(options, failed_writes=FailedWrites.LAZY)
+    begun = (one for one in timeline.pending if one.state is State.INFLIGHT and is_clustering(timeline, one))
+    return [one for one in begun if options.failed_writes is not FailedWrites.NEVER and is_dead(timeline, one, patient)]
+
+
+def roll_back_dead_runs(client: TableClient, options: ProtocolOptions) -> list[str]:
+    """Roll clusterings whose runner is dead back to their plans; the caller holds the table's lock.
+
+    Returns:
+        Their instants, oldest first.
+    """
+    dead = dead_runs(client.timeline(), options)
+    for instant in dead:
+        _log.warning("%s: rolling back %s, a clustering that died, to its plan", client.storage.uri, instant)
+        roll_back(client, instant)
+    return [instant.time for instant in dead]
 
 
 def how_it_ends(timeline: Timeline, pending: Instant) -> str:

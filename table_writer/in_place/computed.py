@@ -126,13 +126,14 @@ class Query:
                 raise RecordError(f"the change cannot be computed: {reason}") from error
 
 
-def computed_rows(change: Change, options: WriteOptions) -> ComputedRows:
+def computed_rows(change: Change, options: WriteOptions, reader: Table | None = None) -> ComputedRows:
     """The rows to upsert, of the table as it is when they are read first.
 
     Args:
         change: its source is an Arrow table.
         options: of the write: its memory in this process, of which the join takes a quarter, and the folder for
             temporary files.
+        reader: see `TableWriter`.
 
     Raises:
         HudiError: when they are read; see `Query.run`.
@@ -147,7 +148,7 @@ def computed_rows(change: Change, options: WriteOptions) -> ComputedRows:
             return
         identities: list[pa.Table] = []
         rows.new_keys = 0
-        for table in _tables(change, memory):
+        for table in _tables(change, memory, reader):
             rows.new_keys += _count_new(change, table)
             _check_identity(change, table)
             changed = conform(table.select(written.names), written)
@@ -159,7 +160,7 @@ def computed_rows(change: Change, options: WriteOptions) -> ComputedRows:
     return ComputedRows(written, batches, memory=memory, folder=executor.folder, uri=change.client.storage.uri)
 
 
-def _tables(change: Change, memory: int) -> Iterator[pa.Table]:
+def _tables(change: Change, memory: int, reader: Table | None) -> Iterator[pa.Table]:
     """The result of the query, in parts."""
     query = Query(
         change.written, change.identity, change.clauses, change.on, change.identity, change.expressions.parameters
@@ -170,7 +171,8 @@ def _tables(change: Change, memory: int) -> Iterator[pa.Table]:
             wanted = filter_of_source(change.condition, change.schema, source)
             values = most_selective(change.condition, change.schema, source)
         source = source.append_column(PRESENT, from_numpy(np.ones(len(source), np.bool_)))
-    target = Table(change.client).scan(wanted, change.read).to_batch_reader()
+    table = Table(change.client) if reader is None else reader.refresh()
+    target = table.scan(wanted, change.read).to_batch_reader()
     if values is not None:
         # most rows of the files that are read match none, and DuckDB would take a second for a few million
         batches = (rows_to_join(batch, *values) for batch in target)

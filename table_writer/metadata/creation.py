@@ -35,6 +35,7 @@ from table_writer.metadata.writer import (
     list_index,
     remove_indexes,
 )
+from table_writer.timeline.instants import unlisted_writes
 
 DEFAULT_COLUMN_STATS_SHARDS = 2
 
@@ -93,7 +94,7 @@ def create_metadata_table(
 def add_column_stats(
     client: TableClient, column_stats: pa.Table | None, *, shards: int = DEFAULT_COLUMN_STATS_SHARDS
 ) -> None:
-    """Add the column statistics index to a metadata table. Callers hold the table's lock; no instant may be pending.
+    """Add the column statistics index to a metadata table. Callers hold the table's lock; no write may be pending.
 
     Args:
         client: the data table.
@@ -102,7 +103,7 @@ def add_column_stats(
         shards: number of file groups of the index, which never changes.
 
     Raises:
-        TransactionError: no metadata table, the index is there already, or instants are pending.
+        TransactionError: no metadata table, the index is there already, or writes are pending.
     """
     listed = client.reload().metadata_partitions
     if layout.FILES not in listed or layout.COLUMN_STATS in listed:
@@ -226,14 +227,14 @@ def latest_data_instant(client: TableClient) -> str:
     """The newest completed instant, from which init instants take their time.
 
     Raises:
-        TransactionError: an instant is pending.
+        TransactionError: a write is pending.
     """
     timeline = client.timeline()
-    pending = [instant for instant in timeline.pending if instant.action != Action.SAVEPOINT]
+    pending = unlisted_writes(client, timeline)
     if pending:
         raise TransactionError(
-            f"{client.storage.uri}: {pending[0]} is pending; an index is built only while no instant is, or it "
-            "would miss it"
+            f"{client.storage.uri}: {pending[0]} is pending; an index is built only while no write is, or it would "
+            "miss it"
         )
     completed = [instant.time for instant in timeline.completed if instant.action != Action.SAVEPOINT]
     return max(completed, default=layout.EMPTY_TABLE_INSTANT)
@@ -245,7 +246,7 @@ _LOG = logging.getLogger(__name__)
 def publish_index(client: TableClient, layout: IndexLayout, files: Sequence[BuiltFile]) -> None:
     """Put base files that were built from the table's data to use as its record index.
 
-    Callers hold the table's lock; no instant may be pending. An index that the table has is replaced. A table without
+    Callers hold the table's lock; no write may be pending. An index that the table has is replaced. A table without
     a metadata table gets one with the file listing alone.
 
     Args:
@@ -254,7 +255,7 @@ def publish_index(client: TableClient, layout: IndexLayout, files: Sequence[Buil
         files: its base files; they are moved away. File groups without one are empty.
 
     Raises:
-        TransactionError: instants are pending.
+        TransactionError: writes are pending.
     """
     storage = client.storage
     latest = latest_data_instant(client)

@@ -24,6 +24,7 @@ from table_writer.metadata.column_statistics import indexable_columns
 from table_writer.metadata.creation import add_column_stats
 from table_writer.metadata.file_contents import statistics_of_files
 from table_writer.metadata.writer import remove_indexes
+from table_writer.timeline.instants import unlisted_writes
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ def repair_statistics(client: TableClient, timeline: Timeline, options: Mapping[
     restore = _foreign_restore(client, timeline)
     if restore is None or not _had_statistics(client, timeline) or internal_schemas(timeline) is not None:
         return False
-    if any(one.action != Action.SAVEPOINT for one in timeline.pending):
+    if unlisted_writes(client, timeline):
         _log.warning("%s: column statistics are left out of use, since writes are pending", client.storage.uri)
         return False
     try:

@@ -9,11 +9,10 @@ from typing import Final
 
 from table_format.config.table_config import require_writable
 from table_format.errors import MissingFileError, TransactionError
-from table_format.instant import Action, Instant
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
-from table_writer.commit.rollback import how_it_ends, rollback_failed_writes_locked
+from table_writer.commit.rollback import how_it_ends, roll_back_dead_runs, rollback_failed_writes_locked
 from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata.creation import publish_index
 from table_writer.metadata.index_files import BuiltFile
@@ -21,7 +20,7 @@ from table_writer.metadata.index_options import HASH_KEY, IndexOptions, new_layo
 from table_writer.record_index.build import Built, IndexBuild, Progress, begun_layouts, clear_builds, count_keys
 from table_writer.record_index.key_source import KeySource, current_sources, require_keys
 from table_writer.services.clean import resume_cleans
-from table_writer.timeline.instants import table_lock
+from table_writer.timeline.instants import table_lock, unlisted_writes
 from table_writer.timeline.options import FailedWrites, ProtocolOptions
 
 _ROUNDS: Final = 3
@@ -152,11 +151,12 @@ def _publish_when_current(
         with table_lock(client, protocol) as lock:
             if protocol.failed_writes is not FailedWrites.EAGER:  # building an index must not end live writers
                 rollback_failed_writes_locked(client, protocol)
+            roll_back_dead_runs(client, protocol)
             # cleans run under the lock, so that one which is pending now is a dead writer's
             resume_cleans(client, client.timeline())
             timeline = client.timeline()
-            pending = _pending(timeline)
-            if pending is None:
+            pending = unlisted_writes(client, timeline)
+            if not pending:
                 sources = current_sources(client, timeline)
                 if built is None or not _is_current(client, built, sources):
                     progress("commits came meanwhile; reading what they changed")
@@ -171,11 +171,11 @@ def _publish_when_current(
                 return built
         if time.monotonic() >= deadline:
             raise TransactionError(
-                f"{client.storage.uri}: {pending} is pending; an index is put to use only while no write is, or it "
+                f"{client.storage.uri}: {pending[0]} is pending; an index is put to use only while no write is, or it "
                 "would miss that write. Run it again when the write has ended (the keys read so far are kept); "
-                f"{how_it_ends(timeline, pending)}"
+                f"{how_it_ends(timeline, pending[0])}"
             )
-        progress(f"waiting for {pending}")
+        progress(f"waiting for {pending[0]}")
         time.sleep(_POLL)
 
 
@@ -184,8 +184,3 @@ def _is_current(client: TableClient, built: Built, sources: Sequence[KeySource])
     if frozenset(source.identity for source in sources) != built.sources:
         return False
     return all(client.storage.exists(file.path) for file in built.files if file.path)
-
-
-def _pending(timeline: Timeline) -> Instant | None:
-    """An instant that is pending, other than a savepoint."""
-    return next((instant for instant in timeline.pending if instant.action != Action.SAVEPOINT), None)

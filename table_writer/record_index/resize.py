@@ -22,7 +22,7 @@ from table_format.metadata_table.slices import ValidInstants
 from table_format.metadata_table.sources import PartitionSources
 from table_format.storage import Storage
 from table_format.table.client import TableClient
-from table_writer.commit.rollback import rollback_failed_writes_locked
+from table_writer.commit.rollback import roll_back_dead_runs, rollback_failed_writes_locked
 from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata import instants, recovery
 from table_writer.metadata.creation import free_init_instant, latest_data_instant, publish_index
@@ -119,6 +119,7 @@ def _alone(client: TableClient, options: Mapping[str, str]) -> Iterator[None]:
     with table_lock(client, protocol):
         if protocol.failed_writes is not FailedWrites.EAGER:  # resizing an index must not end live writers
             rollback_failed_writes_locked(client, protocol)
+        roll_back_dead_runs(client, protocol)
         resume_cleans(client, client.timeline())
         yield
 

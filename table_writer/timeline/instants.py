@@ -13,6 +13,7 @@ from table_format.codecs.avro_file import read_avro_record, write_avro_file
 from table_format.config.table_config import require_writable
 from table_format.errors import AlreadyExistsError, MissingFileError
 from table_format.instant import Action, Instant, State, next_instant_time
+from table_format.metadata_table import layout
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import FOLDER, Timeline
@@ -131,3 +132,16 @@ def is_clustering(timeline: Timeline, instant: Instant) -> bool:
     except MissingFileError:
         return False
     return RequestedReplaceMetadata.from_avro(data, timeline.path(requested)).is_clustering
+
+
+def unlisted_writes(client: TableClient, timeline: Timeline) -> list[Instant]:
+    """Pending instants whose files an index that is put to use now would miss, oldest first.
+
+    A clustering that is only planned has none: whoever runs the plan looks at the table's indexes when the run begins,
+    as a write does. Apache Hudi waits for plans as well, and so does a table without a listing of files, which the
+    index would bring: Apache refuses to roll back what is older than the metadata table.
+    """
+    pending = [one for one in timeline.pending if one.action != Action.SAVEPOINT]
+    if layout.FILES not in client.config.metadata_partitions:
+        return pending
+    return [one for one in pending if one.state is not State.REQUESTED or not is_clustering(timeline, one)]

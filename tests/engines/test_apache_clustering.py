@@ -76,9 +76,12 @@ def test_apache_and_we_cluster_in_turns(release: Any, tmp_path: Path) -> None:
         changed = batch(1, 3).set_column(2, "v", pa.array([90, 91, 92]))
         apache.write(path, put(changed), JOB)
         table = check(path, apache, wanted)
-        # it runs our plan
+        # it runs our plan, which is older than indexes that were built beside it
         planned = table.cluster(["w"], plan_only=True)
         assert planned.instant is not None
+        table.insert(put(batch(int(version[0]) + 10, 4)))
+        table.bootstrap_index()
+        table.build_index("column_stats")
         apache.sql(f"CALL run_clustering(path => '{path}', op => 'execute')")
         table = check(path, apache, wanted)
         assert not pending_clusterings(table.client.timeline())

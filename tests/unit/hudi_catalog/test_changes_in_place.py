@@ -15,6 +15,7 @@ from hudi_catalog import HudiError, Table, create_table, open_table
 from pushdown import col
 from pushdown.errors import ExpressionError, FilterSyntaxError, UnknownColumnError
 from table_format.errors import ArgumentError, MissingPackageError, RecordError, SchemaError
+from table_writer.commit.transaction import WriteTransaction
 from table_writer.in_place.computed import Query
 from table_writer.record_index.verify import verify_index
 from table_writer.write_job import WriteJob
@@ -275,3 +276,43 @@ def test_rows_that_are_not_found_under_their_keys_are_not_added(table: Table, mo
     with pytest.raises(RecordError, match="1 rows would be inserted, and 0 are new"):
         table.update({"id": "id + 1000"}, "id = 3")
     assert content(table) == expected()
+
+
+CHANGES = {
+    "delete": lambda table: table.delete("day = 'd1'"),
+    "update": lambda table: table.update({"note": "upper(day)"}, "day = 'd1'"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("moment", [None, "begin", "commit"])
+def test_rows_of_a_condition_are_selected_once_for_each_state(
+    table: Table, monkeypatch: pytest.MonkeyPatch, change: str, moment: str | None
+) -> None:
+    """Of the state in which the write begins; another writer may commit before it begins, or before it commits."""
+    other, scans = open_table(table.client.storage.uri), []
+    plain, begin, commit = Table.scan, WriteTransaction.begin.__func__, WriteJob._commit  # type: ignore[attr-defined]
+
+    def overtake() -> None:
+        for owner, name, value in ((WriteTransaction, "begin", classmethod(begin)), (WriteJob, "_commit", commit)):
+            monkeypatch.setattr(owner, name, value)
+        other.upsert([{"id": 11, "day": "d1", "n": 1}])
+
+    def counted(self: Table, *args: Any, **more: Any) -> Scan:
+        scans.append(self)
+        return plain(self, *args, **more)
+
+    monkeypatch.setattr(Table, "scan", counted)
+    if moment == "begin":
+        monkeypatch.setattr(WriteTransaction, "begin", classmethod(lambda *a, **k: (overtake(), begin(*a, **k))[1]))
+    if moment == "commit":
+        monkeypatch.setattr(WriteJob, "_commit", lambda *a: (overtake(), commit(*a)))
+    CHANGES[change](table)
+    monkeypatch.undo()
+    lazily = 0 if change == "update" and moment == "begin" else 1  # an update reads nothing before it begins
+    assert len(scans) == 1 + (moment is not None) * lazily
+    changed = {number: None if change == "delete" else {"day": "d1", "note": "D1"} for number in (1, 3, 5, 7, 9)}
+    if moment is not None:
+        changed[11] = None if change == "delete" else {"day": "d1", "note": "D1", "n": 1}
+    wanted = expected(**{f"k{number}": values for number, values in changed.items() if number < 10 or values})
+    assert content(table) == wanted

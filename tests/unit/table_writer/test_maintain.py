@@ -11,11 +11,15 @@ from typer.testing import CliRunner
 import hudi_catalog
 import table_writer.maintain as maintenance
 from hudi_catalog.cli.main import app
-from table_format.errors import OptionError, StorageError, UnsupportedTableError
+from table_format.errors import OptionError, StorageError, TransactionError, UnsupportedTableError
+from table_format.instant import State
 from table_format.table.client import TableClient
+from table_writer.cluster import run_planned
 from table_writer.commit.clustering import pending_clusterings
 from table_writer.commit.transaction import WriteTransaction
+from table_writer.execution.local import LocalExecutor
 from table_writer.metadata.writer import remove_indexes
+from table_writer.plan.options import WriteOptions
 from tests.support.faults import FaultyStorage, dying
 from tests.support.toy_table import assert_tidy
 
@@ -58,7 +62,7 @@ def test_a_neglected_table(path: Path) -> None:
     before = sorted(str(file) for file in path.rglob("*") if not file.name.endswith(".crc"))
     begun: list[str] = []
     planned = table.maintain(dry_run=True, progress=begun.append)
-    assert begun == ["settle", "expire", "index", "cluster", "clean", "compact", "archive"]
+    assert begun == ["settle", "expire", "cluster", "index", "clean", "compact", "archive"]
     assert sorted(str(file) for file in path.rglob("*") if not file.name.endswith(".crc")) == before
     states = {step.service: step.state for step in planned.steps}
     # instants are archived once the metadata table is compacted, which is not foreseen
@@ -102,7 +106,7 @@ def test_services_by_name(path: Path) -> None:
         table.maintain({"hoodie.catalog.maintain.services": "claen"})
     spaced = {**POLICY, "hoodie.clean.trigger.max.commits": "50"}
     table.upsert([{"id": 1, "v": 9}])
-    assert table.maintain(spaced).steps[2].state == "nothing"
+    assert {step.service: step.state for step in table.maintain(spaced).steps}["clean"] == "nothing"
 
 
 def test_indexes_that_the_options_name(path: Path) -> None:
@@ -192,6 +196,66 @@ def test_clusterings_that_writers_plan(tmp_path: Path) -> None:
     assert sorted(table.scan().to_arrow()["v"].to_pylist()) == list(range(6))
 
 
+def test_a_plan_holds_neither_an_index_nor_the_next_services_back(tmp_path: Path) -> None:
+    """Indexes are built beside plans, also of a run that died; the plan, older than the index, then runs with it."""
+    table = small_files(tmp_path)
+    planned = table.cluster(plan_only=True)
+    table.insert([{"id": 9, "v": 9}])
+    remove_indexes(table.client, ["record_index", "column_stats"])
+    with dying(10):
+        run_planned(TableClient.open(FaultyStorage(str(tmp_path / "t"))), WriteOptions.of({}), LocalExecutor(1))
+    table.refresh()
+    [pending] = pending_clusterings(table.client.timeline())
+    assert pending.state is State.INFLIGHT
+    named = {"hoodie.metadata.index.column.stats.column.list": "v", "hoodie.metadata.index.bloom.filter.enable": "true"}
+    foreseen = {step.service: step for step in table.maintain(named, dry_run=True).steps}
+    assert foreseen["settle"].report.rolled_back == (planned.instant,)
+    done = {step.service: step for step in table.maintain(named).steps}
+    assert (done["settle"].state, done["cluster"].state, done["index"].state) == ("done", "skipped", "done")
+    assert f"and {planned.instant} is planned" in done["cluster"].summary
+    assert [need.index for need in done["index"].report.needs] == ["record_index", "column_stats", "bloom_filters"]
+    assert table.maintain(named).idle
+    assert table.maintain({**named, "hoodie.clustering.schedule.inline": "true"}).steps[2].state == "done"
+    assert table.maintain(named).idle
+    assert table.verify_index().is_right
+    assert sorted(table.scan().to_arrow()["v"].to_pylist()) == [0, 1, 2, 9]
+    assert sum(len(table.scan(f"v = {value}").plan()) for value in (0, 9)) == 2
+    table.upsert([{"id": 1, "v": 5}, {"id": 9, "v": 6}])
+    assert sorted(table.scan().to_arrow()["v"].to_pylist()) == [0, 2, 5, 6]
+
+
+def test_a_plan_without_a_listing_of_files(tmp_path: Path) -> None:
+    options = {**CLUSTERED, "hoodie.metadata.enable": "false"}
+    table = hudi_catalog.create_table(
+        tmp_path / "t", "id bigint, v bigint", record_key="id", buckets=1, options=options
+    )
+    for number in range(3):
+        table.insert([{"id": number, "v": number}])
+    table.cluster("v", plan_only=True)
+    with pytest.raises(TransactionError, match=r"pending.*cluster PATH --run"):
+        table.build_index("column_stats", wait_seconds=0)
+    table.run_clustering()
+    assert table.build_index("column_stats", wait_seconds=0).files == 4
+
+
+def test_a_plan_that_cannot_run_is_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = small_files(tmp_path)
+    planned = table.cluster(plan_only=True)
+    with monkeypatch.context() as patch:  # a writer that does not respect plans
+        patch.setattr("table_writer.commit.conflicts.clustered_slots", lambda *_, **__: {})
+        patch.setattr("table_writer.indexed_write.clustered_slots", lambda *_, **__: {})
+        table.upsert([{"id": 1, "v": 7}])
+    policy = {"hoodie.clustering.async.enabled": "true", "hoodie.catalog.maintain.services": "cluster"}
+    [foreseen] = table.maintain(policy, dry_run=True).steps
+    assert foreseen.summary == f"cannot run: {planned.instant}, of whose 3 files another tool has changed some"
+    [done] = table.maintain(policy).steps
+    assert (done.state, done.summary.split(":")[0]) == ("done", "cancelled")
+    assert not pending_clusterings(table.client.timeline())
+    assert "clustered 3 files" in table.maintain(policy).steps[0].summary
+    assert table.maintain(policy).idle
+    assert sorted(table.scan().to_arrow()["v"].to_pylist()) == [0, 2, 7]
+
+
 def test_tables_that_are_not_clustered(tmp_path: Path) -> None:
     table = small_files(tmp_path, "BUCKET")
     state, summary = step_of(table, async_enabled="true")
@@ -262,8 +326,8 @@ def test_the_command(path: Path, tmp_path: Path) -> None:
     assert [step["service"] for step in table["steps"]] == [
         "settle",
         "expire",
-        "index",
         "cluster",
+        "index",
         "clean",
         "compact",
         "archive",

@@ -65,6 +65,18 @@ def test_partitions_expire_after_their_last_write(table: hudi_catalog.Table) -> 
     assert expire(table, 7.1).partitions == ()
 
 
+def test_partitions_of_a_planned_clustering_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = hudi_catalog.create_table(
+        tmp_path / "t", "id bigint, p string", record_key="id", partition_by="p", index="RECORD_INDEX"
+    )
+    table.insert([{"id": number, "p": partition} for number, partition in enumerate("ab")])
+    planned = table.cluster("id", plan_only=True, partitions="a")
+    assert (expire(table, 8).partitions, expire(table, 8).left) == (("b",), 1)
+    assert "expired partitions of a planned clustering stay until it has run: a" in caplog.text
+    table.rollback(planned.instant or "")
+    assert expire(table, 8).partitions == ("a",)
+
+
 def test_creation_time(table: hudi_catalog.Table, tmp_path: Path) -> None:
     file = tmp_path / "t/c/.hoodie_partition_metadata"
     lines = [line for line in file.read_text().splitlines() if not line.startswith("commitTime")]

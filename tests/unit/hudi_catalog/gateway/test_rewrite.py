@@ -1,86 +1,20 @@
-"""Statements with registered tables, before and after."""
+"""Queries of registered tables, before and after."""
 
-import json
 import re
-import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from catalog import Table
 from hudi_catalog.gateway.options import (
     CATALOGS,
     KEPT_AT_MOST,
     PATHS,
     PATHS_LENGTH,
     QUERY_LENGTH,
-    RULES,
-    SNAPSHOTS_LISTED,
-    GatewayOptions,
 )
-from hudi_catalog.gateway.rewrite import Rewriter, Rewritten
 from hudi_catalog.gateway.statement import Reason, SessionNames
-from hudi_catalog.metastore.file_metastore import FileMetastore
-from hudi_catalog.metastore.sync_options import SyncOptions
-from hudi_catalog.metastore.trino_sync import sync_to_trino
-from hudi_catalog.metastore.trino_tables import TrinoTables
-from hudi_catalog.server.query_log import QueryLog
-from table_format.errors import OptionError, UnsupportedTableError
-from tests.support.local_writes import LocalTable
+from tests.support.rewritten_place import HERE, PIN, Place
 from tests.support.work import function_calls
-
-HERE = SessionNames("hive", "db")
-PIN = r'"hive"\."db__snapshots"\."trips__\d+__[0-9a-f]+"'
-
-
-@dataclass
-class Place:
-    """A table `trips` of four partitions, registered as `db.trips`, with `db.other` beside it."""
-
-    written: LocalTable
-    metastore: FileMetastore
-    tables: TrinoTables
-    log: QueryLog
-
-    def rewrite(
-        self, sql: str, session: SessionNames = HERE, options: Mapping[str, str] | None = None, **more: Any
-    ) -> Rewritten:
-        return Rewriter(self.tables, GatewayOptions.parse(options), self.log).rewrite(sql, session, **more)
-
-    def kept(self, sql: str, **more: Any) -> list[set[str]]:
-        """The partitions whose files a rewritten statement lists, place by place."""
-        rewritten = self.rewrite(sql, **more)
-        assert rewritten.changed, f"{rewritten.reason}: {rewritten.detail}"
-        lists = re.findall(r'"\$path" IN \(([^)]*)\)|WHERE (false)\)', rewritten.sql)
-        return [set(re.findall(r"/trips/(d \d%)/", listed)) for listed, _ in lists]
-
-
-def rows(first: int, count: int) -> pa.Table:
-    keys = list(range(first, first + count))
-    return pa.table(
-        {"k": pa.array(keys, pa.int64()), "day": [f"d {key % 4}%" for key in keys], "x": [float(key) for key in keys]}
-    )
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    folder: Path = tmp_path_factory.mktemp("rewrite")
-    metastore = FileMetastore(str(folder / "metastore"))
-    for name in ("other", "trips"):
-        options: dict[str, Any] = {
-            "hoodie.table.name": name,
-            "hoodie.datasource.write.recordkey.field": "k",
-            "hoodie.datasource.write.partitionpath.field": "day",
-            "hoodie.bucket.index.num.buckets": "1",
-        }
-        written = LocalTable.create(str(folder / f"db/{name}"), rows(0, 1).schema, options)
-        written.write("insert", rows(0, 40))
-        sync_to_trino(Table.open(written.client.storage.uri), metastore, SyncOptions(database="db"))
-    return Place(written, metastore, TrinoTables(metastore), QueryLog())
 
 
 def test_the_table_is_replaced_and_nothing_else(place: Place) -> None:
@@ -186,101 +120,6 @@ def test_conditions_that_are_not_understood_are_said(place: Place, condition: st
 def test_constants_are_folded(place: Place) -> None:
     assert place.kept("select * from trips where day = 'd ' || CAST(3 - 2 AS varchar) || '%'") == [{"d 1%"}]
     assert place.kept("select * from trips where k >= 3 * 13") == [{"d 3%"}]
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "DROP TABLE trips",
-        "drop view if exists db.trips",
-        "ALTER TABLE hive.db.trips ADD COLUMN y bigint",
-        "alter table db.new rename to trips",
-        "COMMENT ON TABLE trips IS 'x'",
-        "comment on column db.trips.k is 'x'",
-        'CREATE OR REPLACE VIEW "Trips" AS SELECT 1 a',
-        "create or replace table trips as select 1 a",
-        "insert into trips select * from other where day = 'd 1%'",
-        "delete from trips where day = 'd 1%'",
-        "UPDATE trips SET x = 1",
-        "MERGE INTO trips t USING other o ON t.k = o.k WHEN MATCHED THEN DELETE",
-        "truncate table trips",
-        "EXPLAIN ANALYZE VERBOSE insert into trips select 1, 'x', 2e0",
-        "drop schema db cascade",
-        "EXECUTE IMMEDIATE 'drop table trips'",
-        "create table db__snapshots.mine as select 1 a",
-    ],
-)
-def test_entries_are_not_changed_through_the_gateway(place: Place, sql: str) -> None:
-    rewritten = place.rewrite(sql)
-    assert (rewritten.reason, rewritten.changed, rewritten.sql) == (Reason.REFUSED, False, sql)
-    assert "Hudi table" in rewritten.refusal
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "drop table db.nothing",
-        "drop table iceberg.db.trips",
-        "create table trips (a bigint)",
-        "create view mine as select * from trips",
-        "explain drop table trips",
-        "drop schema nothing",
-        "comment on column other.nothing.k is 'x'",
-        "show create table trips",
-    ],
-)
-def test_other_statements_are_not_refused(place: Place, sql: str) -> None:
-    rewritten = place.rewrite(sql)
-    assert (rewritten.reason, rewritten.refusal) == (Reason.NOT_A_QUERY, "")
-
-
-HIDDEN = "NOT LIKE '%$_$_snapshots' ESCAPE '$'"
-
-
-@pytest.mark.parametrize(
-    ("sql", "after"),
-    [
-        (
-            "SHOW SCHEMAS",
-            (
-                f'SELECT schema_name AS "Schema" FROM "hive".information_schema.schemata WHERE schema_name {HIDDEN} '
-                "ORDER BY schema_name"
-            ),
-        ),
-        (
-            "show schemas from hive like 'd$_%' escape '$'",
-            (
-                f'SELECT schema_name AS "Schema" FROM "hive".information_schema.schemata WHERE schema_name {HIDDEN} '
-                "AND schema_name like 'd$_%' escape '$' ORDER BY schema_name"
-            ),
-        ),
-        (
-            "select table_name from hive.information_schema.tables t where t.table_schema = 'db'",
-            (
-                f"select table_name from (SELECT * FROM hive.information_schema.tables WHERE table_schema {HIDDEN}) t "
-                "where t.table_schema = 'db'"
-            ),
-        ),
-        (
-            "select information_schema.columns.column_name from information_schema.columns",
-            (
-                "select columns.column_name from (SELECT * FROM information_schema.columns "
-                f"WHERE table_schema {HIDDEN}) AS columns"
-            ),
-        ),
-        (
-            "SELECT TABLE_SCHEM FROM system.jdbc.schemas",
-            (
-                "SELECT TABLE_SCHEM FROM (SELECT * FROM system.jdbc.schemas WHERE NOT coalesce("
-                f"table_catalog IN ('hive') AND table_schem {HIDDEN.removeprefix('NOT ')}, false)) AS schemas"
-            ),
-        ),
-    ],
-)
-def test_schemas_of_pinned_snapshots_are_not_listed(place: Place, sql: str, after: str) -> None:
-    assert (place.rewrite(sql).sql, place.rewrite(sql).reason) == (after, Reason.LISTING)
-    listed = place.rewrite(sql, options={SNAPSHOTS_LISTED: "true"})
-    assert (listed.sql, listed.changed) == (sql, False)
 
 
 @pytest.mark.parametrize(
@@ -394,60 +233,6 @@ def test_the_pinned_list_holds_the_kept_files(place: Place) -> None:
     assert {line.split("/")[-2] for line in listed} == {"d 0%", "d 2%", "d 3%"}
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "select * from trips",
-        'select "$path" from trips',
-        "show columns from db.trips",
-        "this is not sql but it reads from trips",
-        "create view v as select * from trips",
-    ],
-)
-def test_a_new_commit_is_seen_though_nothing_is_rewritten(place: Place, sql: str) -> None:
-    place.written.write("upsert", rows(1, 1))
-    assert not place.rewrite(sql).changed
-    entry = place.metastore.table("db", "trips")
-    assert entry is not None
-    newest = Table.open(place.written.client.storage.uri).snapshot().instant
-    assert newest is not None
-    assert newest in entry.location
-
-
-def test_failures_are_logged_and_fail_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> None:
-        raise OSError("the disk is gone")
-
-    monkeypatch.setattr(place.tables, "newest", fail)
-    sql = "select * from trips where day = 'd 1%'"
-    rewritten = place.rewrite(sql)
-    assert (rewritten.sql, rewritten.reason) == (sql, Reason.FAILED)
-    record = place.log.recent()[0]
-    assert record["outcome"] == "unchanged"
-    assert "the disk is gone" in record["detail"]
-
-
-def test_other_tables_are_brought_up_to_date_when_one_fails(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = place.tables.newest
-
-    def newest(synced: Any) -> Any:
-        if synced.entry.name == "other":
-            raise UnsupportedTableError("a column was renamed")
-        return real(synced)
-
-    monkeypatch.setattr(place.tables, "newest", newest)
-    for sql in (
-        "select * from other, trips where trips.day = 'd 1%'",
-        "select * from other, trips tablesample system (1)",
-    ):
-        place.written.write("upsert", rows(1, 1))
-        assert not place.rewrite(sql).changed
-        entry = place.metastore.table("db", "trips")
-        newest_instant = Table.open(place.written.client.storage.uri).snapshot().instant
-        assert entry is not None
-        assert str(newest_instant) in entry.location
-
-
 @pytest.mark.slow
 def test_a_statement_inside_a_string_has_less_room(place: Place) -> None:
     sql = "EXECUTE IMMEDIATE 'select * from trips where day <> ?' USING 'd 1%'"
@@ -457,73 +242,3 @@ def test_a_statement_inside_a_string_has_less_room(place: Place) -> None:
         rewritten = place.rewrite(sql, length_limit=limit)
         assert len(rewritten.sql) <= limit
         assert rewritten.changed == (rewritten.reason is Reason.REWRITTEN)
-
-
-def test_tables_whose_access_rules_do_not_hold_for_snapshots_are_left_alone(place: Place, tmp_path: Path) -> None:
-    file = tmp_path / "rules.json"
-    everybody = {"privileges": ["SELECT"]}
-    rule = {"user": "ann", "schema": "db", "table": "trips", "filter": "k = 1", **everybody}
-    sql = "SELECT * FROM trips WHERE day = 'd 0%'"
-    both = "SELECT * FROM trips t JOIN other o ON t.k = o.k WHERE t.day = 'd 0%' AND o.day = 'd 0%'"
-
-    def ruled(*rules: dict[str, Any], sql: str = sql) -> Rewritten:
-        file.write_text(json.dumps({"tables": [*rules]}))
-        return place.rewrite(sql, options={RULES: str(file)})
-
-    rewritten = ruled(rule, everybody)
-    assert (rewritten.changed, rewritten.reason, rewritten.detail) == (False, Reason.ACCESS_RULES, "db.trips")
-    assert [table.name for table in ruled(rule, everybody, sql=both).tables] == ["db.other"]
-    assert ruled({**rule, "schema": "db(__snapshots)?", "table": "trips(__.*)?"}, everybody).changed
-    # one snapshot of it alone
-    odd = ruled({**rule, "schema": "db(__snapshots)?", "table": "trips(__.*0123456789abcdef)?"}, everybody)
-    assert (odd.changed, odd.reason) == (False, Reason.ACCESS_RULES)
-    rewriter = Rewriter(place.tables, GatewayOptions.parse({RULES: str(file)}))
-    file.write_text("{")
-    assert rewriter.rewrite(sql, HERE).reason is Reason.FAILED, "rules that cannot be read any more"
-    assert place.rewrite(sql, options={RULES: "none"}).changed
-
-
-def test_the_log_has_no_literal_of_statements_that_are_no_queries(place: Place) -> None:
-    place.rewrite("CREATE CATALOG c USING postgresql WITH (\"connection-password\" = 'hunter2')")
-    place.rewrite("EXECUTE IMMEDIATE 'CALL system.execute(''hunter2'')'")
-    place.rewrite("CREATE TABLE x WITH (a = 'hunter2') AS SELECT k FROM nothing")
-    place.rewrite("SELECT * FROM TABLE(pg.system.query(query => 'SET PASSWORD hunter2'")
-    assert "hunter2" not in str(place.log.recent())
-    assert [record["sql"] for record in place.log.recent() if "sql" in record][1:4] == [
-        "CREATE TABLE x … SELECT k FROM nothing",
-        "EXECUTE IMMEDIATE CALL system.execute …",
-        "CREATE CATALOG c …",
-    ]
-
-
-def test_the_log_tells_what_was_planned(place: Place) -> None:
-    place.rewrite("select * from trips where day = 'd 1%' and x + 1 > 3")
-    query, planned = place.log.recent()[:2]
-    assert (query["outcome"], query["reason"], query["tables"][0]["files"]) == ("rewritten", "rewritten", 1)
-    assert (planned["table"], planned["files_in"], planned["files_out"]) == ("db.trips", 4, 1)
-    assert "day = 'd 1%'" in planned["expression"]
-
-
-def test_threads_share_a_rewriter(place: Place) -> None:
-    rewriter = Rewriter(place.tables, log=place.log)
-    results: list[Rewritten] = []
-
-    def ask(number: int) -> None:
-        results.extend(rewriter.rewrite(f"select * from trips where day = 'd {number % 4}%'", HERE) for _ in range(5))
-
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(results) == 40
-    assert all(one.changed for one in results)
-
-
-def test_options() -> None:
-    parsed = GatewayOptions.parse({CATALOGS: "Hive, lake", KEPT_AT_MOST: "0.25", "hoodie.catalog.scan.threads": "2"})
-    assert (parsed.catalogs, parsed.kept_at_most, parsed.scan.threads) == (frozenset({"hive", "lake"}), 0.25, 2)
-    assert GatewayOptions.parse(None) == GatewayOptions()
-    for wrong in ({CATALOGS: " ,"}, {KEPT_AT_MOST: "2"}, {KEPT_AT_MOST: "most"}, {PATHS: "-1"}, {"hoodie.other": "1"}):
-        with pytest.raises(OptionError, match=next(iter(wrong))):
-            GatewayOptions.parse(wrong)
