@@ -180,6 +180,10 @@ class ResizeTransaction(WriteTransaction):
     ) -> None:
         super()._check(timeline, metadata, changes, cleared, alone=alone)
         refuse_foreign_writes(self.client, timeline)
+        # here, since the lock is checked again afterwards, just before the publication
+        announced = replace(self.resize, confirmed=False)
+        update_table_config(self.storage, {RESIZES: with_resize(self.client.reload(), announced), **self._fields()})
+        self.client.reload()
 
     def _recorded_properties(self) -> str:
         config = self.client.config
@@ -187,9 +191,6 @@ class ResizeTransaction(WriteTransaction):
         return recorded_text(self._begun, TableConfig({**config.raw, **self._fields(), **resized}))
 
     def _publish(self, metadata: CommitMetadata) -> None:
-        announced = replace(self.resize, confirmed=False)
-        changes = {RESIZES: with_resize(self.client.reload(), announced), **self._fields()}
-        update_table_config(self.storage, changes)
         super()._publish(metadata)
         try:
             self.client.reload()
