@@ -64,6 +64,13 @@ def test_rows_go_where_their_partitions_count_says(tmp_path: Path) -> None:
     check_files(tmp_path / "t")
 
 
+def test_tasks_in_other_processes_know_the_rules(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", **{"hoodie.catalog.executor.processes": "2"})
+    table.upsert(rows(range(200, 330), 2))
+    check_files(tmp_path / "t")
+    assert table.scan().count() == 330
+
+
 def test_the_file_is_apaches(tmp_path: Path) -> None:
     made(tmp_path / "t")
     assert (tmp_path / "t" / CONFIG).read_text() == (
