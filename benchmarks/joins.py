@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hudi_catalog import create_table, join, open_table
 
-ROWS = 5_000_000
+ROWS = 2_000_000
 MEMORY = 512 << 20
 BUCKETS = {"orders": 8, "refunds": 4}
 

@@ -78,7 +78,7 @@ class Side:
     def buckets(self) -> Buckets | CannotPrune:
         """Which bucket each file is of, where rows of equal keys are surely in the same one."""
         snapshot, options = self.scan.snapshot, self.scan.options
-        hashed = simple_buckets(snapshot, options)
+        hashed = simple_buckets(snapshot, options, by_partition=True)
         if isinstance(hashed, CannotPrune):
             return hashed
         fields, counted = hashed

@@ -72,7 +72,7 @@ def keep_sample(stage_input: StageInput, sample: Sample) -> Candidates:
     """
     snapshot = stage_input.snapshot
     place = snapshot.client.storage.uri
-    hashed = simple_buckets(snapshot, stage_input.options)
+    hashed = simple_buckets(snapshot, stage_input.options, by_partition=True)
     if isinstance(hashed, CannotPrune):
         raise OptionError(f"{place}: {SAMPLE}={sample} needs a table of simple buckets: {hashed.reason}")
     layout = hashed[1]
@@ -107,7 +107,7 @@ def _by_rings(stage_input: StageInput, fields: HashFields, keys: HashedKeys, rin
 
 
 def _by_counts(stage_input: StageInput, fields: HashFields, keys: HashedKeys) -> Verdict:
-    layout = counted_buckets(stage_input.snapshot, fields, stage_input.options)
+    layout = counted_buckets(stage_input.snapshot, fields, stage_input.options, by_partition=True)
     if isinstance(layout, CannotPrune):
         return layout
     rows = stage_input.rows
@@ -138,24 +138,32 @@ class CountedBuckets:
     by_partition: bool
 
 
-def simple_buckets(snapshot: Snapshot, options: ScanOptions) -> tuple[HashFields, CountedBuckets] | CannotPrune:
+def simple_buckets(
+    snapshot: Snapshot, options: ScanOptions, *, by_partition: bool = False
+) -> tuple[HashFields, CountedBuckets] | CannotPrune:
     """What a table hashes, and its buckets; or why it has no simple buckets for certain.
 
     Args:
         snapshot: the table.
         options: of the scan.
+        by_partition: as for `counted_buckets`.
     """
     fields = hash_fields(snapshot.config, options)
     if isinstance(fields, CannotPrune):
         return fields
     if snapshot.client.storage.list(METADATA_FOLDER):
         return CannotPrune("buckets of consistent hashing are ranges of hashes, which differ by partition")
-    buckets = counted_buckets(snapshot, fields, options)
+    buckets = counted_buckets(snapshot, fields, options, by_partition=by_partition)
     return buckets if isinstance(buckets, CannotPrune) else (fields, buckets)
 
 
 def counted_buckets(
-    snapshot: Snapshot, fields: HashFields, options: ScanOptions, most: int = _CHECKED_FILES
+    snapshot: Snapshot,
+    fields: HashFields,
+    options: ScanOptions,
+    most: int = _CHECKED_FILES,
+    *,
+    by_partition: bool = False,
 ) -> CountedBuckets | CannotPrune:
     """The buckets of a table without consistent hashing, or what is doubtful about them.
 
@@ -164,10 +172,13 @@ def counted_buckets(
         fields: what it hashes.
         options: of the scan.
         most: files whose footers are compared with the buckets.
+        by_partition: whether the caller can do with counts that differ between partitions.
     """
     rule = _bucket_count(snapshot, options)
     if isinstance(rule, CannotPrune):
         return rule
+    if isinstance(rule, BucketRules) and not by_partition:
+        return CannotPrune("bucket counts differ between partitions")
     buckets = snapshot.bucket_numbers()
     if buckets is None:
         return CannotPrune("a file group's id does not begin with a bucket number: there is no simple bucket index")
@@ -185,8 +196,8 @@ def counted_buckets(
         ("checked buckets", fields, rule, most),
         lambda: _too_large(counts, buckets) or _contradiction(snapshot, options, fields, fits, most),
     )
-    by_partition = isinstance(rule, BucketRules)
-    return CountedBuckets(count, counts, buckets, by_partition) if doubt is None else CannotPrune(doubt)
+    several = isinstance(rule, BucketRules)
+    return CountedBuckets(count, counts, buckets, several) if doubt is None else CannotPrune(doubt)
 
 
 def _counts(snapshot: Snapshot, rule: int | BucketRules) -> tuple[int, NDArray[np.int64]]:

@@ -66,8 +66,6 @@ def key_placement(snapshot: Snapshot, options: ScanOptions) -> KeyPlacement | Ca
     buckets = counted_buckets(snapshot, fields, options, _CHECKED_FILES)
     if isinstance(buckets, CannotPrune):
         return buckets
-    if buckets.by_partition:
-        return CannotPrune("bucket counts differ between partitions")
     separators = ":" if len(fields.key_fields) == 1 else ":,"
     return KeyPlacement(buckets, fields.hashed, kinds, separators)
 

@@ -64,8 +64,6 @@ def _layout(snapshot: Snapshot, options: ScanOptions, plain_texts: bool) -> tupl
     if isinstance(hashed, CannotPrune):
         return hashed
     buckets = hashed[1]
-    if buckets.by_partition:
-        return CannotPrune("bucket counts differ between partitions")
     stray = _stray_bounds(snapshot, fields.hashed, buckets)
     return CannotPrune(stray) if stray is not None else (buckets.count, fields.hashed)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import hudi_catalog
 from catalog import Table
 from catalog.snapshots.scan_options import ScanOptions
 from hudi_catalog.trino.connector.buckets import announced_buckets
@@ -101,3 +102,16 @@ def test_other_layouts(copied: Callable[..., str]) -> None:
     (Path(path) / ".hoodie/.bucket_index/consistent_hashing_metadata/p").mkdir(parents=True)
     assert "consistent hashing" in buckets(path, plain_texts=True)["reason"]
     assert "index" in buckets(copied("v6_0150__bloom_replace"), plain_texts=True)["reason"]
+
+
+def test_counts_by_partition_are_not_announced(tmp_path: Path) -> None:
+    table = hudi_catalog.create_table(
+        tmp_path / "t",
+        "id bigint, p string",
+        record_key="id",
+        partition_by="p",
+        buckets=2,
+        options={"hoodie.bucket.index.partition.expressions": "a,4"},
+    )
+    table.insert([{"id": 1, "p": "a"}, {"id": 2, "p": "b"}])
+    assert buckets(tmp_path / "t")["reason"] == "bucket counts differ between partitions"
