@@ -99,12 +99,11 @@ class BucketSource:
     files: NativeFiles
     placement: KeyPlacement
 
-    @property
-    def largest(self) -> int:
-        """Bytes of the files of the largest bucket."""
+    def largest(self, tasks: int) -> int:
+        """Bytes of the files that the largest of so many tasks reads."""
         rows = self.files.part.rows
         sizes = self.files.scan.snapshot.sizes[rows].astype(np.float64)
-        return int(np.bincount(self.placement.buckets.numbers[rows], sizes, minlength=1).max())
+        return int(np.bincount(self.placement.buckets.numbers[rows] % tasks, sizes, minlength=1).max())
 
 
 def placed_rows(

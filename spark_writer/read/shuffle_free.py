@@ -36,6 +36,8 @@ _SHARED: Final = frozenset({"WithCTE", "CTERelationDef", "CTERelationRef"})
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 #: Of a join's sides, those whose rows are still placed in its result.
 _KEPT: Final = {"Inner": (0, 1), "LeftOuter": (0,), "LeftSemi": (0,), "LeftAnti": (0,), "RightOuter": (1,)}
+#: Sides of which one is hashed; else the right one is.
+_HASHED: Final = {"Inner": (0, 1), "FullOuter": (0, 1), "RightOuter": (0,)}
 _JOINED: Final = frozenset([*_KEPT, "FullOuter"])
 
 
@@ -262,7 +264,8 @@ class _Query:
         assert isinstance(right, _Placed)  # noqa: S101  # likewise
         merged = self._merged(left.group, right.group)
         node.by_bucket = True
-        node.sorted = min(max(one.largest for one in side.sources()) for side in node.children) > BUILD_BYTES
+        hashed = [node.children[number] for number in _HASHED.get(kind, (1,))]
+        node.sorted = min(max(one.largest(merged.tasks) for one in side.sources()) for side in hashed) > BUILD_BYTES
         kept = [(left, right)[number].keys for number in _KEPT.get(kind, ())]
         keys = tuple(frozenset().union(*held) for held in zip(*kept, strict=True))
         node.placed = _Placed(merged, keys) if kept else "a full outer join has no key on one side"
