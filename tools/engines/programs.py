@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import subprocess
 import sys
@@ -58,7 +59,9 @@ def warehouse_of(folder: str) -> Warehouse:
     if not tables:
         raise EngineMissingError(f"WAREHOUSE={folder}: no Hudi table lies there; name the folder that has the tables")
     name = tables[0].name.lower()
-    return Warehouse(folder, None, name if "." in name else f"default.{name}", "LIMIT 10")
+    # the service runs in another folder
+    place = folder if "://" in folder else os.path.abspath(folder)
+    return Warehouse(place, None, name if "." in name else f"default.{name}", "LIMIT 10")
 
 
 def tpch_warehouse(scale: str) -> Warehouse:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 
 from tools.engines import programs
-from tools.engines.artifacts import EngineMissingError
 from tools.engines.hive.jars import VERSION, handler
-from tools.engines.hive.server import HiveMetastore, HiveServer, beeline
+from tools.engines.hive.server import HiveMetastore, HiveServer
 from tools.engines.process import free_port
 from tools.engines.programs import Warehouse
 
@@ -15,7 +14,10 @@ INSTRUCTIONS = """
 Hive {version} is running: HiveServer2 at port {port} (user: any, no password; log: {log}),
 its metastore at {metastore}, and the service that its storage handler asks at port {service}.
 
-  {beeline} -u 'jdbc:hive2://127.0.0.1:{port}/;auth=noSasl' -e 'SELECT * FROM {table} {rest}'
+  {python} -m tools.engines.hive.query --port {port} 'SELECT * FROM {table} {rest}'
+
+  with an installation of Hive:
+  beeline -u 'jdbc:hive2://127.0.0.1:{port}/;auth=noSasl' -e 'SELECT * FROM {table} {rest}'
 
   from pyhive import hive
   cursor = hive.connect("127.0.0.1", {port}, auth="NOSASL").cursor()
@@ -50,11 +52,6 @@ class RunningHive:
             programs.folder_of("hive", "server"), self.metastore, port=port, service=address, classes=[handler()]
         )
         programs.register(warehouse, "--metastore", self.metastore.uri, "--service", "hive-site")
-        self.beeline = "beeline"
-        try:
-            self.beeline = str(beeline(programs.folder_of("hive", "beeline")))
-        except EngineMissingError as error:
-            print(f"without Hive's command line: {error}", file=sys.stderr, flush=True)
 
     def instructions(self) -> str:
         """How to connect."""
@@ -65,7 +62,7 @@ class RunningHive:
             metastore=self.metastore.uri,
             service=self.service,
             service_http=self.service_http,
-            beeline=self.beeline,
+            python=sys.executable,
             table=self.warehouse.table,
             rest=self.warehouse.rest,
             warehouse=self.warehouse.folder,

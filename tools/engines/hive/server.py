@@ -8,19 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from tools.engines.artifacts import Artifact, fetch
-from tools.engines.hive.jars import VERSION, hook_classes, in_order, installation
+from tools.engines.hive.jars import hook_classes, in_order, installation
 from tools.engines.jdk import find_java
 from tools.engines.process import ServerProcess, free_port
 
 JAVA = 17
 TEMPLATES = Path(__file__).parents[3] / "docker/hive/conf"
 START_SECONDS = 120.0
-_BEELINE = (
-    Artifact("org.apache.hive", "hive-beeline", VERSION),
-    Artifact("org.apache.hive", "hive-jdbc", VERSION),
-    Artifact("net.sf.supercsv", "super-csv", "2.2.0"),
-)
 FOLDER_GUARD = "hudicatalog.hive.FolderGuard"
 _OPENED = (
     "java.io",
@@ -140,23 +134,6 @@ class HiveServer:
     def stop(self) -> None:
         """End it."""
         self.process.stop()
-
-
-def beeline(folder: Path) -> Path:
-    """A program in a folder that is Hive's command line, with all that it needs.
-
-    Raises:
-        EngineMissingError: Its jars could not be fetched.
-    """
-    java, jars = find_java(JAVA), installation()
-    path = ":".join(map(str, [*map(fetch, _BEELINE), *in_order(jars)]))
-    program = folder / "beeline"
-    program.write_text(
-        f"#!/bin/sh\nexec '{java}' -cp '{path}' -Dlog4j2.configurationFile='{TEMPLATES}/hive-log4j2.properties' "
-        '-Djline.terminal=jline.UnsupportedTerminal org.apache.hive.beeline.BeeLine "$@"\n'
-    )
-    program.chmod(0o755)
-    return program
 
 
 def _java(folder: Path, memory: str, classes: Sequence[Path], main: Sequence[str], time_zone: str = "UTC") -> list[str]:
