@@ -117,7 +117,7 @@ class Merge:
             ArgumentError: there is no clause.
             MissingPackageError: DuckDB is not installed.
             RecordError: a record has several rows in the source; a value that its column cannot hold; or a record
-                would get another key or partition.
+                would get another key, or move to a partition that has its key.
             ConflictError: every attempt conflicted with another writer.
         """
         if not self._clauses:

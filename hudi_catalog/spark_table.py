@@ -365,6 +365,9 @@ class HudiTable(Table):
         dialect = spark_expressions(parameters, names)
         return Merge(self.client, source, text, self._change, columns=columns, dialect=dialect)
 
+    def _options_of_moves(self, change: Change) -> dict[str, str]:
+        return {} if change.expressions.dialect == SPARK else super()._options_of_moves(change)  # Spark moves none
+
     def _computed(self, change: Change, options: WriteOptions) -> AbstractContextManager[RowSource]:
         if change.expressions.dialect == SPARK:
             return ChangedFrame(self._session, change, self._current)

@@ -262,7 +262,7 @@ class Table(catalog.table.Table, TableWrites[Any]):
             MissingPackageError: DuckDB is not installed.
             SchemaError: the table has no such column.
             ExpressionError: an expression or the condition does not parse, or does not fit the columns.
-            RecordError: a value that its column cannot hold, or a new record key or partition.
+            RecordError: a value that its column cannot hold, a new record key, or a partition that has the key.
         """
         from hudi_catalog.merge import update_of
 
@@ -292,6 +292,7 @@ class Table(catalog.table.Table, TableWrites[Any]):
         writer = self.writer
         merged = WriteOptions.of_user(options, self._write_options)
         values = {registry.PARTIAL_COLUMNS.key: "true"} if change.is_partial else {}
+        values |= self._options_of_moves(change)
         with contextlib.ExitStack() as stack:
 
             def rows() -> RowSource:
@@ -300,6 +301,12 @@ class Table(catalog.table.Table, TableWrites[Any]):
             summary = writer.write(Operation.UPSERT, options={**(options or {}), **values}, renew=rows)
         self.refresh()
         return summary
+
+    def _options_of_moves(self, change: Change) -> dict[str, str]:
+        """Options of a write that may move records to other partitions."""
+        from table_writer.in_place.moves import OPTIONS
+
+        return dict(OPTIONS) if change.moves else {}
 
     def _computed(self, change: Change, options: WriteOptions) -> AbstractContextManager[RowSource]:
         """The rows of a change in place."""

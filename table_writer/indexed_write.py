@@ -174,7 +174,8 @@ def _tag_plan(plans: WritePlans, known: Known, keys: KeyPlan) -> TagPlan:
             "to another partition needs all its columns"
         )
     moves = None
-    if move and config.merge_mode == EVENT_TIME:
+    computed = plans.source is not None and plans.source.is_computed  # from the current versions
+    if move and config.merge_mode == EVENT_TIME and not computed:
         moves = MovePlan(
             plans.client.storage,
             GroupPaths(plans.files),

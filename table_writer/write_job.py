@@ -219,6 +219,12 @@ class WriteJob:
                 "either a new row has the record key of a row in another partition, or the record keys that the "
                 "table's properties give for its rows are not those that they have"
             )
+        deleted, gone = sum(file.stat.num_deletes for file in outcome.files), self.source.gone_keys
+        if gone is not None and deleted != gone:
+            raise RecordError(
+                f"{self.client.storage.uri}: {deleted} rows would be deleted, and {gone} are to go or to move: a new "
+                "row has the record key of a row in another partition, or rows are not where their values say"
+            )
 
     def _is_repeatable(self) -> bool:
         if self.source is None or self.renew is not None:

@@ -93,10 +93,12 @@ class RowSource(Rows[pa.RecordBatch]):
     Attributes:
         is_computed: whether they were computed from those of the table: they win whatever the ordering values are.
         new_keys: how many of the rows read so far have a record key that the table lacks; None if that is not known.
+        gone_keys: likewise how many records they delete.
     """
 
     is_computed: bool = False
     new_keys: int | None = None
+    gone_keys: int | None = None
 
     @property
     def schema(self) -> pa.Schema:

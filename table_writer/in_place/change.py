@@ -14,12 +14,20 @@ from table_format.meta_columns import META_COLUMNS
 from table_format.table.client import TableClient
 from table_writer.in_place.clauses import STORED, Clause, Kind
 from table_writer.in_place.expressions import SOURCE, TARGET, Expressions
-from table_writer.in_place.matching import same_columns
+from table_writer.in_place.matching import equalities, same_columns
 
 
 def identity_columns(config: TableConfig) -> list[str]:
-    """The columns of the record key and the partition path, which a change leaves as they are."""
-    fields = (*config.record_key_fields, *config.partition_fields)
+    """The columns of the record key, which a change leaves as it is, and of the partition path."""
+    return list(dict.fromkeys((*key_columns(config), *_roots(config.partition_fields))))
+
+
+def key_columns(config: TableConfig) -> list[str]:
+    """The columns of the record key."""
+    return _roots(config.record_key_fields)
+
+
+def _roots(fields: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(field.split(".", 1)[0] for field in fields))
 
 
@@ -53,7 +61,7 @@ class Change:
     @property
     def is_partial(self) -> bool:
         """Whether only some columns of records are written."""
-        return self.is_upsert or not any(clause.inserts for clause in self.clauses)
+        return self.is_upsert or not (self.moves or any(clause.inserts for clause in self.clauses))
 
     @property
     def written(self) -> pa.Schema:
@@ -80,7 +88,7 @@ class Change:
 
     @property
     def identity(self) -> list[str]:
-        """The columns of the record key and the partition path, which a change leaves as they are."""
+        """The columns of the record key, which a change leaves as it is, and of the partition path."""
         return identity_columns(self.client.config)
 
     @property
@@ -96,6 +104,15 @@ class Change:
         updates, inserts = Clause(Kind.MATCHED, every), Clause(Kind.NOT_MATCHED, every)
         clauses = list(self.clauses)
         return same_columns(self.condition, self.identity) and clauses in ([updates, inserts], [inserts, updates])
+
+    @property
+    def moves(self) -> bool:
+        """Whether a record may get another partition; then all its columns are written."""
+        partition = set(self.identity) - set(key_columns(self.client.config))
+        pairs = () if self.condition is None else equalities(self.condition)
+        equal = {(name, self.expressions.named(SOURCE, of.name)) for name, of in pairs if isinstance(of, exp.Column)}
+        assigned = (item for number in self.updating for item in (self.clauses[number].values or {}).items())
+        return any(name in partition and (name, text) not in equal for name, text in assigned)
 
     @property
     def reads_all(self) -> bool:

@@ -18,11 +18,14 @@ from table_format.meta_columns import IS_DELETED
 from table_format.schema.evolution import conform
 from table_writer.execution.local import LocalExecutor
 from table_writer.execution.sources import ComputedRows
-from table_writer.in_place.change import Change
+from table_writer.in_place.change import Change, key_columns
 from table_writer.in_place.clauses import CLAUSE, OLD, PRESENT, Clause, join_type
 from table_writer.in_place.expressions import SOURCE, TARGET, named, quoted
 from table_writer.in_place.matching import filter_of_source, most_selective, rows_to_join
+from table_writer.in_place.moves import Moves, Placing
 from table_writer.plan.options import WriteOptions
+from table_writer.plan.properties import index_type
+from table_writer.write_plans import key_plan
 
 _SHARE = 4
 
@@ -146,11 +149,14 @@ def computed_rows(change: Change, options: WriteOptions, reader: Table | None = 
         if change.is_upsert:
             yield from _source_rows(change)
             return
+        if change.moves:
+            yield from _moving_rows(change, options, rows, written, _tables(change, memory, reader))
+            return
         identities: list[pa.Table] = []
         rows.new_keys = 0
         for table in _tables(change, memory, reader):
             rows.new_keys += _count_new(change, table)
-            _check_identity(change, table)
+            _check_identity(change, table, change.identity)
             changed = conform(table.select(written.names), written)
             identities.append(changed.select(change.identity))
             yield from changed.combine_chunks().to_batches()
@@ -181,6 +187,36 @@ def _tables(change: Change, memory: int, reader: Table | None) -> Iterator[pa.Ta
         yield pa.Table.from_batches([batch])
 
 
+def _moving_rows(
+    change: Change, options: WriteOptions, rows: ComputedRows, schema: pa.Schema, tables: Iterator[pa.Table]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a change that may move records to other partitions; those that delete records come last."""
+    moves = moves_of(change, options)
+    for table in tables:
+        _check_identity(change, table, key_columns(change.client.config))
+        changed = conform(moves.rows_to_write(table).select(schema.names), schema)
+        yield from changed.combine_chunks().to_batches()
+    left = moves.rows_to_delete()
+    if left.num_rows:
+        left = left.append_column(IS_DELETED, from_numpy(np.ones(len(left), np.bool_)))
+        columns = {
+            field: left[field.name] if field.name in left.column_names else pa.nulls(len(left), field.type)
+            for field in schema
+        }
+        deleting = pa.table(list(columns.values()), names=schema.names)
+        yield from conform(deleting, schema).combine_chunks().to_batches()
+    rows.new_keys, rows.gone_keys = moves.new_keys, moves.gone_keys
+
+
+def moves_of(change: Change, options: WriteOptions) -> Moves:
+    """What sorts out the rows of a change that may move records."""
+    plan = key_plan(change.client, options, (), 0)
+    placing = Placing(
+        plan.generator, pa.schema([change.schema.field(name) for name in change.identity]), change.inserting
+    )
+    return Moves(placing, by_index=index_type(options, change.client.config) == "RECORD_INDEX")
+
+
 def _source_rows(change: Change) -> Iterator[pa.RecordBatch]:
     """The rows of the source, to be upserted as they are."""
     rows = conform(change.source, change.written)
@@ -193,10 +229,10 @@ def _count_new(change: Change, rows: pa.Table) -> int:
     return int(pc.sum(pc.is_in(rows[CLAUSE], value_set=inserting)).as_py() or 0)
 
 
-def _check_identity(change: Change, rows: pa.Table) -> None:
-    """Refuse updates that give a record another key or partition."""
+def _check_identity(change: Change, rows: pa.Table, names: Sequence[str]) -> None:
+    """Refuse updates that change columns of the key or the partition."""
     updates = rows.filter(pc.is_in(rows[CLAUSE], value_set=pa.array(change.updating, rows[CLAUSE].type)))
-    for name in change.identity:
+    for name in names:
         new, old = one_chunk(updates[name]), one_chunk(updates[OLD + name])
         if new.equals(old):
             continue
@@ -206,7 +242,7 @@ def _check_identity(change: Change, rows: pa.Table) -> None:
 
 
 def moved_record(column: str, old: object, new: object) -> RecordError:
-    """The refusal of an update that gives a record another key or partition."""
+    """The refusal of an update that gives a record another key, or one that no move was planned for."""
     return RecordError(
         f"column {column!r} of the record key or partition path would change from {old!r} to {new!r}; delete the "
         "record, and insert it anew"

@@ -12,24 +12,15 @@ from pathlib import Path
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
 import pyspark
-from pyspark.sql import SparkSession
 
+from tests.support.generated_reads import check_generated_filters
+from tests.support.script_session import script_session
 from tests.support.spark_joins import JOIN_CHECKS, make_joined
 from tests.support.spark_names import NAME_CHECKS
-from tests.support.spark_reads import CHECKS, check_generated_filters
+from tests.support.spark_reads import CHECKS
 
 folder = sys.argv[1]
-spark = (
-    SparkSession.builder.master("local[2]")
-    .config("spark.driver.memory", "1g")
-    .config("spark.driver.host", "127.0.0.1")
-    .config("spark.driver.bindAddress", "127.0.0.1")
-    .config("spark.ui.enabled", "false")
-    .config("spark.sql.session.timeZone", "UTC")
-    .config("spark.sql.shuffle.partitions", "2")
-    .getOrCreate()
-)
-spark.sparkContext.setLogLevel("OFF")
+spark = script_session(spark_sql_shuffle_partitions="2")
 passed = []
 for name, check in {**CHECKS, **NAME_CHECKS}.items():
     check(spark, f"{folder}/t")

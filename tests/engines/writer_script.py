@@ -39,20 +39,11 @@ def stop_before(change: str) -> None:
 
 def write_by_spark(job: dict) -> None:
     import pyspark
-    from pyspark.sql import SparkSession
 
     from spark_writer import write_hudi
+    from tests.support.script_session import script_session
 
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = script_session("ERROR")
     say(pyspark=pyspark.__version__)
     for write in job["writes"]:
         summary = write_hudi(spark.read.parquet(write["data"]), job["path"], write["options"], mode="append")

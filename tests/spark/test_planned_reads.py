@@ -22,7 +22,8 @@ from spark_writer.read import dataframe
 from spark_writer.read.jvm import why_unreachable
 from table_format.errors import OptionError, UnsupportedTableError
 from tests.support import golden_slices
-from tests.support.spark_reads import CHECKS, ZONES, check_generated_filters, conf, ids, make_kinds, make_table
+from tests.support.generated_reads import check_generated_filters
+from tests.support.spark_reads import CHECKS, ZONES, conf, ids, make_kinds, make_table
 
 pytestmark = pytest.mark.spark
 _NIGHTLY = settings.get_current_profile_name() == "nightly"

@@ -10,22 +10,12 @@ import sys
 
 os.environ |= {"PYSPARK_PIN_THREAD": "false", "PYSPARK_PYTHON": sys.executable}
 
-from pyspark.sql import SparkSession
-
 from hudi_catalog.spark_table import HudiTable
 from spark_writer.read.jvm import why_unreachable
+from tests.support.script_session import script_session
 from tests.support.spark_reads import full, ids
 
-spark = (
-    SparkSession.builder.master("local[2]")
-    .config("spark.driver.memory", "1g")
-    .config("spark.driver.host", "127.0.0.1")
-    .config("spark.driver.bindAddress", "127.0.0.1")
-    .config("spark.ui.enabled", "false")
-    .config("spark.sql.session.timeZone", "UTC")
-    .getOrCreate()
-)
-spark.sparkContext.setLogLevel("OFF")
+spark = script_session()
 frames = {"ours": HudiTable.for_path(spark, sys.argv[1]).to_df(), "theirs": full(spark, sys.argv[1])}
 other = spark.newSession()
 other.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")

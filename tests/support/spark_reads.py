@@ -7,15 +7,12 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
@@ -25,17 +22,14 @@ from spark_writer.read import file_index
 from spark_writer.read.file_index import NativeFiles, PlannedScan, native_frame, scan_log
 from spark_writer.read.generations import Generation, promotions
 from spark_writer.read.jvm import Jvm
-from tests.property.spark_rows import COLUMNS, NOT_IN_HUDI, ROW, write_table
+from tests.property.spark_rows import NOT_IN_HUDI, ROW, write_table
 from tests.property.spark_rows import rows as rows_of_kinds
-from tests.property.spark_texts import make_filter
 
 MONTHS, ROWS = 12, 1200
 DDL = (
     "id bigint, month int, v bigint, file_size bigint, day date, at timestamp, s struct<a: bigint, b: string>, t string"
 )
 NEW_YORK = ZoneInfo("America/New_York")
-#: Filters that one job evaluates over all rows.
-_AT_ONCE = 8
 #: Zones of sessions. Each but the first has daylight saving, the last one of half an hour.
 ZONES = ("UTC", "America/New_York", "Europe/Berlin", "Australia/Lord_Howe")
 
@@ -500,114 +494,7 @@ def check_samples(spark: SparkSession, path: str) -> None:
     assert "3 does not divide" in str(error_of(lambda: table.to_df(sample="1/3")))
 
 
-@dataclass
-class Generated:
-    """How many generated filters were compared, how many of these dropped files, and how many Spark refuses."""
-
-    compared: int = 0
-    pruned: int = 0
-    refused: int = 0
-
-
-def check_generated_filters(spark: SparkSession, path: str, numbers: range) -> Generated:
-    """Filters over every type against Spark's evaluation of them over all rows.
-
-    They come to the planner by turns as SQL text, as a Column, with the DataFrame, through a view, a join and a
-    subquery; of the newest state, and of the one before.
-    """
-    names = tuple(name for name in COLUMNS if name not in NOT_IN_HUDI)
-    table = HudiTable.for_path(spark, path)
-    instants = sorted(entry.instant for entry in table.history())
-    counts = Generated()
-    made = [(number, make_filter(number, names).text) for number in numbers]
-    # each filter is one query, and compiling it would take longer than it runs
-    interpreted = conf(spark, spark_sql_codegen_wholeStage="false", spark_sql_adaptive_enabled="false")
-    with interpreted:
-        # made here, since Spark 3.5 cannot clone a cached plan that another of these settings planned
-        states = [_State(spark, table, None), _State(spark, table, instants[0])]
-        for state in states:
-            # queries on the newest state read two generations of files, which takes twice as long
-            chosen = [one for one in made if states[one[0] % 4 > 0] is state]
-            for start in range(0, len(chosen), _AT_ONCE):
-                _compare(state, chosen[start : start + _AT_ONCE], counts)
-            state.full.unpersist()
-    return counts
-
-
-def _compare(state: _State, filters: list[tuple[int, str]], counts: Generated) -> None:
-    wanted = state.wanted([text for _, text in filters])
-    for number, text in filters:
-        form = number // 4 + number % 4
-        if text not in wanted:
-            counts.refused += 1
-            continue
-        try:
-            selected = state.selected(text, form)
-            ours = sorted(row[0] for row in selected.collect())
-        except PySparkException:
-            if error_of(state.full.where(text).select(ROW).collect) is None:
-                raise
-            counts.refused += 1  # Spark computes the parts of a filter in another order
-            continue
-        assert ours == wanted[text], (number, form, text)
-        counts.compared += 1
-        plans = [(scan.plan, scan.kept) for scan in last_scans(selected)]
-        counts.pruned += any(plan is not None and count < plan.files_total for plan, count in plans)
-
-
-class _State:
-    """One state of a table: planned, and all rows by Spark alone."""
-
-    def __init__(self, spark: SparkSession, table: HudiTable, as_of: str | None) -> None:
-        self._spark = spark
-        self._table = table
-        self._as_of = as_of
-        self._frame = table.to_df(as_of=as_of)
-        with tempfile.TemporaryDirectory() as folder:
-            everything = open_table(table.client.storage.uri).scan(as_of=as_of).to_arrow()
-            pq.write_table(everything, f"{folder}/all.parquet", store_schema=False)
-            read = spark.read.schema(self._frame.schema).option("datetimeRebaseMode", "CORRECTED")
-            self.full = read.parquet(f"{folder}/all.parquet").cache()
-            assert self.full.count() == everything.num_rows
-        self._numbers = self.full.selectExpr(f"{ROW} AS number").distinct()
-
-    def wanted(self, texts: list[str]) -> dict[str, list[int]]:
-        """The numbers of the rows that fulfil each filter; without the filters that Spark refuses, for a row even."""
-        try:
-            rows = self.full.selectExpr(ROW, *(f"({text}) AS t{place}" for place, text in enumerate(texts))).collect()
-        except PySparkException:
-            if len(texts) == 1:
-                return {}
-            half = len(texts) // 2
-            return self.wanted(texts[:half]) | self.wanted(texts[half:])
-        return {text: sorted(row[0] for row in rows if row[1 + place]) for place, text in enumerate(texts)}
-
-    def selected(self, text: str, form: int) -> DataFrame:
-        """The numbers of the rows that fulfil a filter."""
-        view = "generated_filters"
-        match form % 6:
-            case 0:
-                chosen = self._frame.where(text)
-            case 1:
-                chosen = self._frame.where(F.expr(text))
-            case 2:
-                chosen = self._table.to_df(F.expr(text) if form % 4 else text, as_of=self._as_of)
-            case 3:
-                self._frame.createOrReplaceTempView(view)
-                chosen = self._spark.sql(f"SELECT x.* FROM {view} AS x WHERE {text}")
-            case 4:
-                on = F.col(ROW) == F.col("number")
-                chosen = self._frame.where(text).join(F.broadcast(self._numbers), on)
-            case _:
-                self._frame.createOrReplaceTempView(view)
-                inner = f"SELECT {ROW} FROM {view} WHERE {text}"
-                chosen = self._spark.sql(f"SELECT * FROM {view} WHERE {ROW} IN ({inner}) AND ({text})")
-        return chosen.select(ROW)
-
-
 CHECKS: dict[str, Callable[[SparkSession, str], None]] = {
-    name.removeprefix("check_"): check
-    for name, check in globals().items()
-    if name.startswith("check_") and name != "check_generated_filters"
+    name.removeprefix("check_"): check for name, check in globals().items() if name.startswith("check_")
 }
-__all__ = ["CHECKS", "ZONES", "check_generated_filters", "make_kinds", "make_table"]
+__all__ = ["CHECKS", "ZONES", "make_kinds", "make_table"]
