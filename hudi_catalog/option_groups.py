@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+from catalog.table import KEYS as TABLE_KEYS
 from table_format.config.option_keys import ALIKE
-from table_format.errors import OptionError, did_you_mean
+from table_format.errors import ArgumentError, OptionError, did_you_mean
 
 
 def key_value(text: str) -> tuple[str, str]:
@@ -60,3 +62,15 @@ def divided(options: Mapping[str, str], groups: Mapping[str, Iterable[str]]) -> 
             hint = did_you_mean(key, every, ALIKE) or f"; there are {', '.join(every)}"
             raise OptionError(f"{key}: no such option here{hint}")
     return {name: {key: value for key, value in options.items() if key in known} for name, known in keys.items()}
+
+
+def divided_options(options: Mapping[str, Any] | None) -> tuple[dict[str, str], dict[str, Any]]:
+    """Split options into those for reading and those for writing.
+
+    Raises:
+        ArgumentError: the options are no dict.
+    """
+    if options is not None and not isinstance(options, Mapping):
+        raise ArgumentError(f"options are a dict from keys to values, not {options!r}")
+    reading = {key: str(value) for key, value in (options or {}).items() if key in TABLE_KEYS}
+    return reading, {key: value for key, value in (options or {}).items() if key not in TABLE_KEYS}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from hudi_catalog.option_groups import divided_options
 from hudi_catalog.spark_table import HudiTable
-from hudi_catalog.table import divided_options
 from spark_writer.in_place.changed_rows import inserted_rows, values_held
 from spark_writer.read.shuffle_free import without_shuffle
 from spark_writer.read.statement_names import StatementNames

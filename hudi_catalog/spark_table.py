@@ -10,7 +10,8 @@ from typing import Any
 import catalog.table
 from catalog.table import TableOptions
 from hudi_catalog.merge import Merge, update_of
-from hudi_catalog.table import Table, divided_options, question_scan
+from hudi_catalog.option_groups import divided_options
+from hudi_catalog.table import Table, question_scan
 from pushdown.expression import HudiExpression
 from spark_writer.executor import SparkExecutor
 from spark_writer.frame_rows import FrameRows

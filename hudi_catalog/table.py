@@ -16,9 +16,9 @@ from catalog.explain import explain as explain_plan
 from catalog.layout import ColumnLayout, column_layouts
 from catalog.metadata_tables import files_table, history_table, partitions_table
 from catalog.scan import Scan
-from catalog.table import KEYS as TABLE_KEYS
 from catalog.table import TableOptions
 from catalog.table_stats import SMALL_FILE, TableStats, table_stats
+from hudi_catalog.option_groups import divided_options
 from pushdown.expression import HudiExpression
 from table_format.errors import ArgumentError, SchemaError
 from table_format.storage import Storage
@@ -491,11 +491,3 @@ def question_scan(
     texts = {key: str(value) for key, value in (options or {}).items()}
     kind = catalog.table.READ_OPTIMIZED if read_optimized else catalog.table.SNAPSHOT
     return table.scan(as_of=as_of, incremental=incremental, query_type=kind, sample=sample, options=texts)
-
-
-def divided_options(options: Options | None) -> tuple[dict[str, str], dict[str, Any]]:
-    """Split options into those for reading and those for writing."""
-    if options is not None and not isinstance(options, Mapping):
-        raise ArgumentError(f"options are a dict from keys to values, not {options!r}")
-    reading = {key: str(value) for key, value in (options or {}).items() if key in TABLE_KEYS}
-    return reading, {key: value for key, value in (options or {}).items() if key not in TABLE_KEYS}
