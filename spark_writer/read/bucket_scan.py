@@ -132,7 +132,12 @@ def placed_rows(
     full = _struct(jvm, [*inside, *of_path, bucket])
     options = jvm.map({**READER_OPTIONS, "returning_batch": "false"})
     strategy = jvm.companion("org.apache.spark.sql.execution.datasources.DataSourceStrategy")
-    translated = [strategy.translateFilter(one, True) for one in filters]
+    # a filter of a column that is not read from files drops all rows there: Parquet's indexes take it for null
+    stored = {int(one.exprId().id()) for one in inside}
+    of_files = [
+        one for one in filters if {int(part.exprId().id()) for part in elements(one.references().toSeq())} <= stored
+    ]
+    translated = [strategy.translateFilter(one, True) for one in of_files]
     pushed = jvm.seq([one.get() for one in translated if one.isDefined()])
     hadoop = jvm.java_session.sessionState().newHadoopConfWithOptions(options)
     reader = jvm.sources.parquet.ParquetFileFormat().buildReaderWithPartitionValues(
@@ -262,6 +267,10 @@ def frozen(jvm: Jvm, plan: Any, report: tuple[str, ...]) -> Any:
     session = jvm.java_session.cloneSession()
     for key, value in _INSIDE.items():
         session.conf().set(key, value)
+    return jvm.with_settings(lambda: _planned(jvm, plan, session, report), session)
+
+
+def _planned(jvm: Jvm, plan: Any, session: Any, report: tuple[str, ...]) -> Any:
     execution = of_plan(jvm, plan, session).queryExecution()
     physical = execution.executedPlan()
     names = [str(node.getClass().getSimpleName()) for node in _nodes(physical)]

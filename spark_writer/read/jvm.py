@@ -144,11 +144,11 @@ class Jvm:
         checked = self._handles.guardWithTest(is_error, throw, self._handles.identity(kind))
         return self.made.interface(function, self._handles.filterReturnValue(call, checked))
 
-    def with_settings(self, call: Callable[[], T]) -> T:
-        """Call a function in this thread, where Spark's planner sees the settings of this session."""
+    def with_settings(self, call: Callable[[], T], session: Any = None) -> T:
+        """Call a function in this thread, where Spark's planner sees the settings of this session, or of a copy."""
         served = _InSession(call)
         settings = self.root.org.apache.spark.sql.internal.SQLConf
-        settings.withExistingConf(self.java_session.sessionState().conf(), served)
+        settings.withExistingConf((session or self.java_session).sessionState().conf(), served)
         if served.error is not None:
             raise served.error
         return served.result  # type: ignore[no-any-return]  # of the call

@@ -167,10 +167,7 @@ def _planned(jvm: Jvm, frame: Any) -> DataFrame:
             return _with_report(frame, [f"Spark's own plan: {query.refused}"])
         if not any(group.used for group in query.groups):
             return _with_report(frame, query.report)
-        plan = query.outside(node)
-        output = execution.analyzed().output()
-        project = jvm.root.org.apache.spark.sql.catalyst.plans.logical.Project(output, plan)
-        dataset = of_plan(jvm, project)
+        dataset = of_plan(jvm, query.named(query.outside(node), node.plan, execution.analyzed()))
         dataset.queryExecution().executedPlan()
     except (PySparkException, Py4JError, HudiError) as error:
         first = next(filter(str.strip, str(error).splitlines()), type(error).__name__)
@@ -336,6 +333,16 @@ class _Query:
             left.sources += right.sources
             right.sources, right.used = left.sources, True
         return left
+
+    def named(self, plan: Any, optimized: Any, analyzed: Any) -> Any:
+        """The plan with the query's own columns, of which Spark's optimizer may have renumbered some."""
+        columns = []
+        for one, own in zip(elements(optimized.output()), elements(analyzed.output()), strict=True):
+            number = own.exprId()
+            same = one.exprId().id() == number.id()
+            rest = (own.qualifier(), self._jvm.nothing, self._jvm.seq([]))
+            columns.append(own if same else self._expressions.Alias(one, own.name(), number, *rest))
+        return self._logical.Project(self._jvm.seq(columns), plan)
 
     def outside(self, node: _Node) -> Any:
         """The plan, in which each part that works by buckets is a leaf."""

@@ -41,7 +41,7 @@ def make_joined(folder: Path) -> Path:
         pa.table(
             {
                 "id": pa.array(some, pa.int32()),
-                "month": pa.array([n % 3 for n in some], pa.int32()),
+                "month": pa.array([n // 3 % 3 for n in some], pa.int32()),
                 "w": [n / 4 for n in some],
             }
         )
@@ -114,7 +114,7 @@ def check_group_by(spark: SparkSession, folder: Path) -> None:
     check_same(lines.group_by("id").agg("count(DISTINCT q)"), lines.to_df().groupBy("id").agg(F.countDistinct("q")))
     for keys in (["line"], [F.expr("id || 'x'")]):
         frame = lines.group_by(*keys).count()
-        assert "is Spark's own: its keys do not hold all hash fields" in explain_scan(frame)
+        assert "is Spark's own: " in explain_scan(frame)
         assert rows(frame) == rows(lines.to_df().groupBy(*keys).count())
 
 
@@ -158,7 +158,7 @@ def check_pruned_buckets(spark: SparkSession, folder: Path) -> None:
 
 def check_time_travel(spark: SparkSession, folder: Path) -> None:
     orders, parts = table(spark, folder, "orders"), table(spark, folder, "parts")
-    before = orders.history()[-1].instant
+    before = orders.history()[0].instant
     theirs = bare(orders.to_df(as_of=before)).join(bare(parts.to_df()), "id")
     assert theirs.where("v = -1").count() == 0
     check_same(orders.join(parts, "id", as_of=before), theirs)
@@ -232,7 +232,7 @@ def check_keys_of_doubt_are_errors(spark: SparkSession, folder: Path) -> None:
 def check_sql(spark: SparkSession, folder: Path) -> None:
     from hudi_catalog import Catalog
 
-    views = {f"j_{name}": open_table(folder / name) for name in ("orders", "parts")}
+    views = {f"j_{name}": name for name in ("orders", "parts")}
     Catalog(str(folder)).register(spark, views)
     text = (
         "SELECT o.id, max(v) AS v, sum(w) AS w FROM j_orders o LEFT JOIN j_parts p ON o.id = p.id "
