@@ -333,7 +333,7 @@ class HudiTable(Table):
         Raises:
             SchemaError: the table has no such column.
             ExpressionError: an expression does not parse, or names columns that are not there.
-            RecordError: a value that its column cannot hold, or a new record key or partition.
+            RecordError: a value that its column cannot hold, or a new record key, or a partition that has the key.
             AnalysisException: Spark refuses an expression or the condition.
         """
         if isinstance(where, HudiExpression):
@@ -366,12 +366,9 @@ class HudiTable(Table):
         dialect = spark_expressions(parameters, names)
         return Merge(self.client, source, text, self._change, columns=columns, dialect=dialect)
 
-    def _options_of_moves(self, change: Change) -> dict[str, str]:
-        return {} if change.expressions.dialect == SPARK else super()._options_of_moves(change)  # Spark moves none
-
     def _computed(self, change: Change, options: WriteOptions) -> AbstractContextManager[RowSource]:
         if change.expressions.dialect == SPARK:
-            return ChangedFrame(self._session, change, self._current)
+            return ChangedFrame(self._session, change, self._current, options)
         return super()._computed(change, options)
 
     def _executor(self) -> SparkExecutor:

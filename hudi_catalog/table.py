@@ -289,10 +289,13 @@ class Table(catalog.table.Table, TableWrites[Any]):
 
     def _change(self, change: Change, options: Options | None) -> WriteSummary:
         """Write the rows of a change in place; they are computed again where another writer was faster."""
+        from table_writer.in_place.moves import OPTIONS
+
         writer = self.writer
         merged = WriteOptions.of_user(options, self._write_options)
         values = {registry.PARTIAL_COLUMNS.key: "true"} if change.is_partial else {}
-        values |= self._options_of_moves(change)
+        if change.moves:
+            values |= OPTIONS
         with contextlib.ExitStack() as stack:
 
             def rows() -> RowSource:
@@ -301,12 +304,6 @@ class Table(catalog.table.Table, TableWrites[Any]):
             summary = writer.write(Operation.UPSERT, options={**(options or {}), **values}, renew=rows)
         self.refresh()
         return summary
-
-    def _options_of_moves(self, change: Change) -> dict[str, str]:
-        """Options of a write that may move records to other partitions."""
-        from table_writer.in_place.moves import OPTIONS
-
-        return dict(OPTIONS) if change.moves else {}
 
     def _computed(self, change: Change, options: WriteOptions) -> AbstractContextManager[RowSource]:
         """The rows of a change in place."""

@@ -5,7 +5,7 @@ Also those of an SQL insert, whose values are taken into the table's columns by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property, reduce
 from typing import Any, Final
@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import AtomicType, DataType, NullType
+from pyspark.sql.types import AtomicType, DataType, NullType, StringType, StructField, StructType
 
 from catalog.table import Table
 from pushdown.builder import col
@@ -25,14 +25,17 @@ from spark_writer.frame_rows import FrameRows
 from spark_writer.read.dataframe import scan_frame
 from spark_writer.read.generations import converted, is_converted
 from spark_writer.spark_types import arrow_schema
+from spark_writer.worker_errors import in_worker, workers_errors
 from table_format.errors import RecordError, SchemaError, did_you_mean
 from table_format.meta_columns import IS_DELETED, META_COLUMNS
 from table_format.storage import Storage
-from table_writer.in_place.change import Change
+from table_writer.in_place.change import Change, key_columns
 from table_writer.in_place.clauses import CLAUSE, OLD, PRESENT, join_type
-from table_writer.in_place.computed import moved_record, repeated_record
+from table_writer.in_place.computed import moved_record, moves_of, repeated_record
 from table_writer.in_place.expressions import SOURCE, TARGET
 from table_writer.in_place.matching import MOST_VALUES, comparable_columns, filter_of_source
+from table_writer.in_place.moves import AFTER, BEFORE, KEY, Placing, meeting_records
+from table_writer.plan.options import WriteOptions
 
 #: The place among parameters of a join's condition that is a Column.
 ON: Final = "on"
@@ -48,15 +51,17 @@ class ChangedFrame(FrameRows, AbstractContextManager["ChangedFrame"]):
         session: Spark's.
         change: its source is a DataFrame, its texts are Spark's SQL; its parameters and conditions may be Columns.
         reader: the table, held open.
+        options: of the write.
     """
 
     is_computed = True
 
-    def __init__(self, session: SparkSession, change: Change, reader: Table) -> None:
+    def __init__(self, session: SparkSession, change: Change, reader: Table, options: WriteOptions) -> None:
         super().__init__(self._rows)
         self._session = session
         self._change = change
         self._reader = reader
+        self._options = options
         self._held: list[DataFrame] = []
 
     @cached_property
@@ -79,12 +84,50 @@ class ChangedFrame(FrameRows, AbstractContextManager["ChangedFrame"]):
         source = None if change.source is None else self._hold(change.source)
         if change.is_upsert and source is not None:
             rows = source.select(*(_name(name) for name in self.schema.names))
-            _check(change, rows.withColumn(CLAUSE, F.lit(-1)))
+            _check(change, rows.withColumn(CLAUSE, F.lit(-1)), change.identity)
             return rows
         rows = self._hold(_changed(change, self._target(source), source))
         with values_held():
-            self.new_keys = _check(change, rows)
+            if change.moves:
+                return self._moving(rows)
+            self.new_keys = _check(change, rows, change.identity)
         return rows.select(*(_name(name) for name in self.schema.names))
+
+    def _moving(self, rows: DataFrame) -> DataFrame:
+        """The rows of a change that may move records to other partitions; see `table_writer.in_place.moves`."""
+        change, moves = self._change, moves_of(self._change, self._options)
+        _refuse_new_keys(change, rows)
+        kinds = StructType([*rows.schema.fields, *(StructField(name, StringType()) for name in (KEY, BEFORE, AFTER))])
+        with workers_errors():
+            placed = self._hold(rows.mapInArrow(in_worker(_placed(moves.placing)), kinds))
+            moved = F.coalesce(F.col(BEFORE) != F.col(AFTER), F.expr("FALSE"))
+            taken = placed.where(F.col(AFTER).isNotNull())
+            left = placed.where(F.col(AFTER).isNull() | moved)
+            place = [KEY] if moves.by_index else [KEY, _PLACE.format("")]
+            of_taken = taken.withColumn(_PLACE.format(""), F.col(AFTER))
+            of_left = left.withColumn(_PLACE.format(""), F.col(BEFORE))
+            _refuse_meeting(placed if moves.by_index else of_taken, place)
+            fresh = of_taken.where(F.col(BEFORE).isNull() | moved)
+            self.gone_keys = left.count()
+            if moves.by_index:
+                deleted = left.where(F.col(AFTER).isNull())
+            else:
+                fresh = fresh.join(of_left.select(*place), place, "left_anti")
+                deleted = of_left.join(of_taken.select(*place), place, "left_anti")
+                self.gone_keys = deleted.count()
+            self.new_keys = fresh.count()
+        names = self.schema.names
+        gone = deleted.select(
+            *(
+                F.expr("TRUE").alias(name)
+                if name == IS_DELETED
+                else _name(OLD + name).alias(name)
+                if name in change.identity
+                else F.lit(None).cast(rows.schema[name].dataType).alias(name)
+                for name in names
+            )
+        )
+        return taken.select(*map(_name, names)).unionByName(gone)
 
     def _hold(self, frame: DataFrame) -> DataFrame:
         """Keep rows that are used several times, unless their owner keeps them."""
@@ -205,9 +248,39 @@ def held(name: str, given: DataType, wanted: DataType, column: str) -> Column:
     return converted(_name(name), given, wanted)
 
 
-def _check(change: Change, rows: DataFrame) -> int:
+def _placed(placing: Placing) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for `mapInArrow` that adds record keys, and partition paths before and after a change."""
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            table = pa.Table.from_batches([batch])
+            places = placing(table)
+            for name in places.column_names:
+                table = table.append_column(name, places[name])
+            yield from table.combine_chunks().to_batches()
+
+    return work
+
+
+def _refuse_new_keys(change: Change, rows: DataFrame) -> None:
+    """Refuse updates that change the record key."""
+    moves = F.coalesce(*(_moved(change, name) for name in key_columns(change.client.config)))
+    facts: Any = rows.agg(F.first(moves, ignorenulls=True)).collect()[0]
+    if facts[0] is not None:
+        raise moved_record(*facts[0])
+
+
+def _refuse_meeting(rows: DataFrame, place: Sequence[str]) -> None:
+    """Refuse several rows for one record after the change."""
+    several = rows.groupBy(*place).count().where("count > 1")
+    first = several.limit(1).collect()
+    if first:
+        raise meeting_records("/".join(str(first[0][name]) for name in reversed(place)), several.count())
+
+
+def _check(change: Change, rows: DataFrame, names: Sequence[str]) -> int:
     """Refuse several rows for a record, and records that would move. Returns the number of inserted rows."""
-    moves = [_moved(change, name) for name in change.identity if OLD + name in rows.columns]
+    moves = [_moved(change, name) for name in names if OLD + name in rows.columns]
     moved = F.coalesce(*moves) if moves else F.lit(None)
     inserted = F.col(CLAUSE).isin(change.inserting) if change.inserting else F.expr("FALSE")
     records = rows.groupBy(*map(_name, change.identity)).agg(

@@ -104,6 +104,42 @@ def test_what_is_refused_changes_nothing(
     assert content(table) == FIRST
 
 
+def test_records_move_to_other_partitions(table: HudiTable, spark: SparkSession) -> None:
+    assert table.update({"p": "'c'", "n": "n + 1"}, "id >= 6").rows_deleted == 2
+    rows = [
+        (0, "b", 10, "m"),
+        (1, "a", 11, "m"),
+        (2, None, 12, "m"),
+        (3, "b", -1, ""),
+        (6, "a", -1, ""),
+        (9, "c", 9, ""),
+    ]
+    merge = table.merge(frame(spark, rows), "id")
+    merge.when_matched_update({"p": "source.p", "n": "source.n", "s": "'moved'"}, "source.n > 0")
+    summary = merge.when_matched_delete().when_not_matched_insert_all().execute()
+    assert summary.rows_inserted == 4
+    found = HudiTable.open(table.client.storage.uri).scan(columns=NAMES).to_arrow().to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == [
+        (0, "b", 10, "moved"),
+        (1, "a", 11, "moved"),
+        (2, None, 12, "moved"),
+        (4, "a", 4, None),
+        (5, "b", 5, None),
+        (7, "c", 8, None),
+        (9, "c", 9, ""),
+    ]
+    if "record_index" in table.config.metadata_partitions:
+        assert table.verify_index().is_right
+        return
+    table.upsert(frame(spark, [(4, "b", 0, "other")]))
+    table.update({"p": "CASE p WHEN 'a' THEN 'b' ELSE 'a' END"}, "id = 4")  # they change places
+    found = HudiTable.open(table.client.storage.uri).scan("id = 4", NAMES).to_arrow().to_pylist()
+    assert sorted((row["p"], row["s"]) for row in found) == [("a", "other"), ("b", None)]
+    for where, reason in (("id = 4", "moves to a partition that has"), ("id = 4 AND s IS NULL", "are new")):
+        with pytest.raises(RecordError, match=reason):
+            table.update({"p": "'a'"}, where)
+
+
 def test_a_conflicting_write_computes_the_rows_again(
     table: HudiTable, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,6 @@ import java.io.IOException;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
-import java.util.function.ObjLongConsumer;
 
 /**
  * The pages of a file that is read as one bucket: a row of another bucket fails the query. A join by buckets would leave
@@ -66,12 +65,11 @@ final class BucketCheckedPages implements ConnectorPageSource {
   }
 
   /** Checked when one of the hashed columns is asked for, after filters on others have chosen positions. */
-  private final class Checked implements SourcePage {
-    private final SourcePage page;
+  private final class Checked extends WrappedPage {
     private boolean isChecked;
 
     Checked(SourcePage page) {
-      this.page = page;
+      super(page);
     }
 
     private void checkOnce() {
@@ -98,33 +96,8 @@ final class BucketCheckedPages implements ConnectorPageSource {
     }
 
     @Override
-    public int getPositionCount() {
-      return page.getPositionCount();
-    }
-
-    @Override
     public int getChannelCount() {
       return page.getChannelCount();
-    }
-
-    @Override
-    public long getSizeInBytes() {
-      return page.getSizeInBytes();
-    }
-
-    @Override
-    public long getRetainedSizeInBytes() {
-      return page.getRetainedSizeInBytes();
-    }
-
-    @Override
-    public void retainedBytesForEachPart(ObjLongConsumer<Object> consumer) {
-      page.retainedBytesForEachPart(consumer);
-    }
-
-    @Override
-    public void selectPositions(int[] positions, int offset, int size) {
-      page.selectPositions(positions, offset, size);
     }
   }
 

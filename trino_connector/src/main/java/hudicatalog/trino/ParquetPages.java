@@ -12,7 +12,6 @@ import java.io.IOException;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.function.Function;
-import java.util.function.ObjLongConsumer;
 
 /** The pages of a Parquet file, with columns between its own that have one value for all rows. */
 final class ParquetPages implements ConnectorPageSource {
@@ -109,12 +108,11 @@ final class ParquetPages implements ConnectorPageSource {
   }
 
   /** Blocks are decoded when they are asked for, after filters on other columns have chosen positions. */
-  private static final class Arranged implements SourcePage {
-    private final SourcePage page;
+  private static final class Arranged extends WrappedPage {
     private final List<Output> outputs;
 
     Arranged(SourcePage page, List<Output> outputs) {
-      this.page = page;
+      super(page);
       this.outputs = outputs;
     }
 
@@ -136,33 +134,8 @@ final class ParquetPages implements ConnectorPageSource {
     }
 
     @Override
-    public int getPositionCount() {
-      return page.getPositionCount();
-    }
-
-    @Override
     public int getChannelCount() {
       return outputs.size();
-    }
-
-    @Override
-    public long getSizeInBytes() {
-      return page.getSizeInBytes();
-    }
-
-    @Override
-    public long getRetainedSizeInBytes() {
-      return page.getRetainedSizeInBytes();
-    }
-
-    @Override
-    public void retainedBytesForEachPart(ObjLongConsumer<Object> consumer) {
-      page.retainedBytesForEachPart(consumer);
-    }
-
-    @Override
-    public void selectPositions(int[] positions, int offset, int size) {
-      page.selectPositions(positions, offset, size);
     }
   }
 }
