@@ -217,7 +217,8 @@ def test_values_of_a_join_leave_files_out(lake: Lake) -> None:
     write(lake.folder / SCHEMA, "names", names, Layout("key", "key", 1))
     sql = "SELECT count(*), sum(f.id) FROM facts f JOIN names n ON f.key = n.key WHERE n.name = 'n7'"
     expected = [(200, sum(range(700, 800)) + sum(range(3700, 3800)))]
-    assert lake.query(sql) == expected
+    patient = {f"{lake.catalog}.dynamic_filtering_wait_timeout": "60s"}
+    assert lake.query(sql, session_properties=patient) == expected
     record = lake.planned("facts")
     assert (record["files_in"], record["files_out"]) == (120, 4)
     # splits that did not wait, or waited for values that are too many for readers: the same rows

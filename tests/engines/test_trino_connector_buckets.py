@@ -38,8 +38,14 @@ class Buckets:
         self.folder = folder
         self.catalog = engine.connector_catalog(f"buckets_{service.port}", service.port)
 
-    def query(self, sql: str, *, bucketed: bool = True, joins: str = "PARTITIONED") -> list[tuple[Any, ...]]:
-        session = {"join_distribution_type": joins, f"{self.catalog}.bucket_execution_enabled": str(bucketed).lower()}
+    def query(
+        self, sql: str, *, bucketed: bool = True, joins: str = "PARTITIONED", wait: str = "1s"
+    ) -> list[tuple[Any, ...]]:
+        session = {
+            "join_distribution_type": joins,
+            f"{self.catalog}.bucket_execution_enabled": str(bucketed).lower(),
+            f"{self.catalog}.dynamic_filtering_wait_timeout": wait,
+        }
         return self.engine.query(sql, catalog=self.catalog, schema="default", session_properties=session)
 
     def exchanges(self, sql: str, *, bucketed: bool = True) -> int:
@@ -159,7 +165,7 @@ def test_rows_are_those_without_buckets(buckets: Buckets, name: str) -> None:
 def test_broadcast_joins_still_wait_for_values(buckets: Buckets) -> None:
     sql = "SELECT f.id FROM facts f JOIN customers c ON f.customer = c.customer WHERE c.name = 'n7'"
     assert rows_agree(buckets.query(sql, joins="BROADCAST"), buckets.query(sql, bucketed=False)) == ""
-    buckets.query(sql, joins="BROADCAST")
+    buckets.query(sql, joins="BROADCAST", wait="60s")
     record = next(one for one in buckets.service.log.recent() if one.get("table") == "default.facts")
     assert (record["files_in"], record["files_out"]) == (24, 3)
 

@@ -88,8 +88,8 @@ def check_writes_are_refused(spark: SparkSession, name: str, path: str) -> None:
         error = str(error_of(lambda statement=statement: spark.sql(statement)))
         assert error != "None", statement
         if statement.startswith("INSERT"):
-            assert "view" in error.lower()
-            assert "INTERNAL_ERROR" not in error
+            assert "view" in error.lower(), (statement, error)
+            assert "INTERNAL_ERROR" not in error, (statement, error)
     frame = spark.table(name)
     assert error_of(lambda: frame.write.insertInto(name)) is not None
     assert error_of(lambda: frame.writeTo(name).append()) is not None
