@@ -249,14 +249,18 @@ def _decoded(record: bytes, schema: str, wanted: Any) -> dict[str, Any]:
 def place_of(storage: Storage, folder: str, time: str) -> tuple[str, int]:
     """File of the archive that holds entries of an instant, and the offset of its time there; the folder without one.
 
+    Entries of other instants may name it, such as a clean's the earliest commit that it kept.
+
     Raises:
         CorruptFileError: a file is damaged.
     """
+    sought = time.encode()
     for file in archive_files(storage, folder):
         for block in read_blocks(storage, file.path):
-            at = bytes(block.content).find(time.encode())
-            if at >= 0:
-                return file.path, block.content_offset + at
+            content = bytes(block.content)
+            for record in split_records(content) if sought in content else ():
+                if sought in record and _decoded(record, block.schema_json or "", _TIMES)["commitTime"] == time:
+                    return file.path, block.content_offset + content.index(record) + record.index(sought)
     return folder, 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -95,6 +96,15 @@ class Oracle:
         return answers
 
 
+def _query_loggers() -> list[logging.Logger]:
+    """Those of PySpark 4, of its own class: a logger that is first asked for by its name alone takes none of its words."""
+    if importlib.util.find_spec("pyspark.logger") is None:
+        return []
+    from pyspark.logger import PySparkLogger
+
+    return [PySparkLogger.getLogger(name) for name in _LOGGERS]
+
+
 def _set(spark: SparkSession, values: Mapping[str, str]) -> None:
     for key, value in values.items():
         spark.conf.set(key, value)
@@ -110,8 +120,9 @@ def settings(spark: SparkSession, time_zone: str, *, ansi: bool = True) -> Itera
     """Spark's settings for the comparison, in a time zone; its loggers are quiet."""
     changed = {**_SETTINGS, "spark.sql.session.timeZone": time_zone, "spark.sql.ansi.enabled": str(ansi).lower()}
     before = {key: spark.conf.get(key) for key in changed}
-    for name in _LOGGERS:
-        logging.getLogger(name).disabled = True
+    loggers = _query_loggers()
+    for logger in loggers:
+        logger.disabled = True
     level = spark.sparkContext._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString()  # type: ignore[union-attr]
     spark.sparkContext.setLogLevel("OFF")
     _set(spark, changed)
@@ -120,5 +131,5 @@ def settings(spark: SparkSession, time_zone: str, *, ansi: bool = True) -> Itera
     finally:
         _set(spark, {key: str(value) for key, value in before.items()})
         spark.sparkContext.setLogLevel(level)
-        for name in _LOGGERS:
-            logging.getLogger(name).disabled = False
+        for logger in loggers:
+            logger.disabled = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -56,7 +57,7 @@ class LocalFrame:
         self, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]], _ddl: str
     ) -> LocalFrame:
         made = []
-        with _WORKERS, workers_errors():
+        with _WORKERS, _pool_kept(), workers_errors():
             for number, batches in enumerate(self._partitions):
                 _RUNNING.task = _Task(number)
                 made.append(list(function(iter(batches))))
@@ -95,6 +96,16 @@ class LocalFrame:
 
     def collect(self) -> list[dict[str, Any]]:
         return [row for batches in self._partitions for batch in batches for row in batch.to_pylist()]
+
+
+@contextlib.contextmanager
+def _pool_kept() -> Iterator[None]:
+    """A worker's process takes another memory pool; that of the tests goes on with its own."""
+    pool = pa.default_memory_pool()
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(pool)
 
 
 class _Task:

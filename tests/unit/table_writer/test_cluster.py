@@ -173,7 +173,7 @@ def test_buckets_keep_their_rule_and_are_sorted_within(tmp_path: Path) -> None:
     table.upsert(rows(0, 50))
     table.delete("id = 'k1_00003'")
     assert len(content(table)) == 1799
-    with pytest.raises(UnsupportedTableError, match=r"buckets are not merged.*hoodie.bucket.index.num.buckets"):
+    with pytest.raises(UnsupportedTableError, match=r"buckets are not merged.*`hudi-catalog resize`"):
         table.cluster()
 
 

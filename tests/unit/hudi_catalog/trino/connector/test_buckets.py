@@ -35,6 +35,11 @@ def buckets(path: str | Path, *, plain_texts: bool = False) -> dict[str, Any]:
     return announced_buckets(snapshot, columns, ScanOptions(), plain_texts=plain_texts)
 
 
+def set_count(path: Path, count: int) -> None:
+    properties = path / ".hoodie/hoodie.properties"
+    properties.write_text(properties.read_text().replace("num.buckets=4", f"num.buckets={count}"))
+
+
 @pytest.mark.parametrize(
     ("key", "hashed", "columns"),
     [
@@ -63,20 +68,31 @@ def test_keys_whose_hash_is_not(tmp_path: Path, key: str, reason: str) -> None:
     assert (promised == {"count": 4, "columns": ["text"]}) == (key == "text")
 
 
-def test_a_count_that_files_contradict(tmp_path: Path) -> None:
+@pytest.fixture
+def unrecorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits do not say how many buckets they were written with, as those of Apache."""
+    monkeypatch.setattr("table_format.table.bucket_counts._recorded_count", lambda _: None)
+
+
+def test_a_count_that_a_commit_contradicts(tmp_path: Path) -> None:
     write(tmp_path, "t", ROWS, Layout("Id", "Id", 4))
-    properties = tmp_path / "t/.hoodie/hoodie.properties"
-    text = properties.read_text()
-    for count, reason in ((2, "there is a bucket 3"), (8, "bucket")):
-        properties.write_text(text.replace("num.buckets=4", f"num.buckets={count}"))
-        assert reason in buckets(tmp_path / "t")["reason"]
+    set_count(tmp_path / "t", 2)
+    assert "was written with 4 buckets" in buckets(tmp_path / "t")["reason"]
 
 
+@pytest.mark.parametrize(("count", "reason"), [(2, "there is a bucket 3"), (8, "bucket")])
+@pytest.mark.usefixtures("unrecorded")
+def test_a_count_that_files_contradict(tmp_path: Path, count: int, reason: str) -> None:
+    write(tmp_path, "t", ROWS, Layout("Id", "Id", 4))
+    set_count(tmp_path / "t", count)
+    assert reason in buckets(tmp_path / "t")["reason"]
+
+
+@pytest.mark.usefixtures("unrecorded")
 def test_a_file_whose_bounds_are_of_another_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Statistics show what the footers of a few files do not."""
     write(tmp_path, "t", ROWS, Layout("Id", "Id", 4))
-    properties = tmp_path / "t/.hoodie/hoodie.properties"
-    properties.write_text(properties.read_text().replace("num.buckets=4", "num.buckets=8"))
+    set_count(tmp_path / "t", 8)
     monkeypatch.setattr("catalog.stages.bucket._contradiction", lambda *_: None)
     assert "which is of another bucket" in buckets(tmp_path / "t")["reason"]
 
