@@ -97,7 +97,7 @@ class Oracle:
 
 
 def _query_loggers() -> list[logging.Logger]:
-    """Those of PySpark 4, of its own class: a logger that is first asked for by its name alone takes none of its words."""
+    """Those of PySpark 4, of its own class: one that `logging.getLogger` makes first takes none of its arguments."""
     if importlib.util.find_spec("pyspark.logger") is None:
         return []
     from pyspark.logger import PySparkLogger
