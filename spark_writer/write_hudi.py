@@ -117,9 +117,9 @@ def write(
         SchemaError: columns that the table cannot hold.
     """
     check_frame(df, "hudi_catalog.write")
-    given = {**(options or {}), registry.OPERATION.key: operation}
+    with_operation = {**(options or {}), registry.OPERATION.key: operation}
     exists = _open_if_there(path, storage_options) is not None
-    if not exists and not record_key and registry.RECORD_KEY.key not in given:
+    if not exists and not record_key and registry.RECORD_KEY.key not in with_operation:
         raise TableNotFoundError(f"{path}: no Hudi table here; give record_key=… to make one")
     merged = creation_options(
         path,
@@ -129,10 +129,10 @@ def write(
         name=None,
         partition_by=partition_by,
         ordering=ordering,
-        options=given,
+        options=with_operation,
     )
     chosen = dict(merged.texts)
-    if exists and registry.TABLE_NAME.key not in given:
+    if exists and registry.TABLE_NAME.key not in with_operation:
         del chosen[registry.TABLE_NAME.key]  # its folder may have another name
     summary = write_hudi(df, path, chosen, "append", storage_options=storage_options)
     if summary is None:  # of mode `ignore` only

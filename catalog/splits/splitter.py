@@ -37,6 +37,21 @@ class SplitRules:
     footer_memory: int = 0
     byte_ranges: bool = False
 
+    @classmethod
+    def of_server(cls, max_footers: int | None) -> SplitRules:
+        """Rules of a server that keeps footers between the queries of an engine whose readers take ranges of bytes.
+
+        Args:
+            max_footers: as the attribute.
+        """
+        return cls(
+            threads=16,
+            max_footers=max_footers,
+            prune_bytes=8 << 20,
+            footer_memory=256 << 20,
+            byte_ranges=True,
+        )
+
 
 class Splitter:
     """Divides file slices. Threads may share it.

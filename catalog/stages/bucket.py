@@ -51,7 +51,7 @@ def prune_by_bucket(stage_input: StageInput) -> Verdict:
     keys = hashed_keys(stage_input, fields)
     if isinstance(keys, CannotPrune):
         return keys
-    rings = memoize(snapshot, "hash rings", lambda: load_hash_rings(snapshot, options.threads))
+    rings = memoize(snapshot, "hash rings", lambda: _load_hash_rings(snapshot, options.threads))
     if isinstance(rings, CannotPrune):
         return rings
     if rings is not None:
@@ -107,7 +107,7 @@ def _by_rings(stage_input: StageInput, fields: HashFields, keys: HashedKeys, rin
 
 
 def _by_counts(stage_input: StageInput, fields: HashFields, keys: HashedKeys) -> Verdict:
-    layout = counted_buckets(stage_input.snapshot, fields, stage_input.options, by_partition=True)
+    layout = _counted_buckets(stage_input.snapshot, fields, stage_input.options, by_partition=True)
     if isinstance(layout, CannotPrune):
         return layout
     rows = stage_input.rows
@@ -139,25 +139,26 @@ class CountedBuckets:
 
 
 def simple_buckets(
-    snapshot: Snapshot, options: ScanOptions, *, by_partition: bool = False
+    snapshot: Snapshot, options: ScanOptions, most: int = _CHECKED_FILES, *, by_partition: bool = False
 ) -> tuple[HashFields, CountedBuckets] | CannotPrune:
     """What a table hashes, and its buckets; or why it has no simple buckets for certain.
 
     Args:
         snapshot: the table.
         options: of the scan.
-        by_partition: as for `counted_buckets`.
+        most: as for `_counted_buckets`.
+        by_partition: likewise.
     """
     fields = hash_fields(snapshot.config, options)
     if isinstance(fields, CannotPrune):
         return fields
     if snapshot.client.storage.list(METADATA_FOLDER):
         return CannotPrune("buckets of consistent hashing are ranges of hashes, which differ by partition")
-    buckets = counted_buckets(snapshot, fields, options, by_partition=by_partition)
+    buckets = _counted_buckets(snapshot, fields, options, most, by_partition=by_partition)
     return buckets if isinstance(buckets, CannotPrune) else (fields, buckets)
 
 
-def counted_buckets(
+def _counted_buckets(
     snapshot: Snapshot,
     fields: HashFields,
     options: ScanOptions,
@@ -337,7 +338,7 @@ class HashRings:
         return keep
 
 
-def load_hash_rings(snapshot: Snapshot, threads: int) -> HashRings | CannotPrune | None:
+def _load_hash_rings(snapshot: Snapshot, threads: int) -> HashRings | CannotPrune | None:
     """The hash rings of a table with consistent hashing; None for other tables.
 
     Args:

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from catalog.concurrency.caches import memoize
 from catalog.snapshots.scan_options import ScanOptions
 from catalog.snapshots.snapshot import Snapshot
-from catalog.stages.bucket import CountedBuckets, counted_buckets, load_hash_rings
+from catalog.stages.bucket import CountedBuckets, simple_buckets
 from catalog.stages.named_keys import PLAIN_KEYS, HashFields, hash_fields, text_is_certain, text_is_plain
 from pushdown.verdict import CannotPrune
 from table_format.keys.bucket_index import EMPTY_KEY_PART, NULL_KEY_PART
@@ -60,14 +59,11 @@ def key_placement(snapshot: Snapshot, options: ScanOptions) -> KeyPlacement | Ca
     kinds = _kinds(snapshot, fields)
     if isinstance(kinds, CannotPrune):
         return kinds
-    rings = memoize(snapshot, "hash rings", lambda: load_hash_rings(snapshot, options.threads))
-    if rings is not None:
-        return CannotPrune("consistent hashing numbers no buckets")
-    buckets = counted_buckets(snapshot, fields, options, _CHECKED_FILES)
-    if isinstance(buckets, CannotPrune):
-        return buckets
+    hashed = simple_buckets(snapshot, options, _CHECKED_FILES)
+    if isinstance(hashed, CannotPrune):
+        return hashed
     separators = ":" if len(fields.key_fields) == 1 else ":,"
-    return KeyPlacement(buckets, fields.hashed, kinds, separators)
+    return KeyPlacement(hashed[1], fields.hashed, kinds, separators)
 
 
 def _kinds(snapshot: Snapshot, fields: HashFields) -> tuple[pa.DataType, ...] | CannotPrune:

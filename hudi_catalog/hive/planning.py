@@ -242,11 +242,6 @@ def _plain(uri: str) -> str:
 # Smaller splits would make millions of a large file.
 _LEAST_SPLIT = 1 << 20
 _MOST_LEASES = 10_000
-_FOOTER_THREADS = 16
-
-# Smallest file whose footer is read for pruning row groups.
-_PRUNE_BYTES = 8 << 20
-_FOOTER_MEMORY = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -283,15 +278,7 @@ class HivePlanner:
         # pins by query and table, for queries that do not send the pin from their compilation
         self._leases: LruCache[bytes, str] = LruCache(_MOST_LEASES, idle_seconds=options.lease_idle)
         self._files = HiveFiles(options, tables.late)
-        self._splitter = Splitter(
-            SplitRules(
-                threads=_FOOTER_THREADS,
-                max_footers=options.scan.footer_limit,
-                prune_bytes=_PRUNE_BYTES,
-                footer_memory=_FOOTER_MEMORY,
-                byte_ranges=True,
-            )
-        )
+        self._splitter = Splitter(SplitRules.of_server(options.scan.footer_limit))
 
     def close(self) -> None:
         """Materialize nothing more; files in progress are finished."""

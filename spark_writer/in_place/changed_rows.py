@@ -186,11 +186,11 @@ def _changed(change: Change, target: DataFrame, source: DataFrame | None) -> Dat
     named = {place: f"{_VALUE}{number}" for number, place in enumerate(values)}
     old = [_of(change, TARGET, name).alias(OLD + name) for name in change.identity]
     staged = rows.select(CLAUSE, *old, *(value.alias(named[place]) for place, value in values.items()))
-    given = {field.name: field.dataType for field in staged.schema.fields}
+    staged_types = {field.name: field.dataType for field in staged.schema.fields}
 
     def column(name: str) -> Column:
         parts = [named[number, name] for number in range(len(change.clauses))]
-        return F.coalesce(*(held(part, given[part], kinds[name], name) for part in parts)).alias(name)
+        return F.coalesce(*(held(part, staged_types[part], kinds[name], name) for part in parts)).alias(name)
 
     deleting = [number for number, clause in enumerate(change.clauses) if clause.values is None]
     gone = F.col(CLAUSE).isin(deleting) if deleting else F.expr("FALSE")
@@ -230,22 +230,24 @@ def _of(change: Change, side: str, name: str) -> Column:
     return F.expr(change.expressions.named(side, name))
 
 
-def held(name: str, given: DataType, wanted: DataType, column: str) -> Column:
+def held(name: str, value_type: DataType, wanted: DataType, column: str) -> Column:
     """A value in its column's type; a row whose value the type does not hold is an error, as nulls are not written."""
-    if given.simpleString() == wanted.simpleString():
+    if value_type.simpleString() == wanted.simpleString():
         return _name(name)
-    if isinstance(wanted, AtomicType) and isinstance(given, (AtomicType, NullType)):
+    if isinstance(wanted, AtomicType) and isinstance(value_type, (AtomicType, NullType)):
         kind = wanted.simpleString()
         reason = f"{_UNHELD}column {column} is {kind}, which does not hold the value ".replace("'", "")
         return F.expr(
             f"CASE WHEN {name} IS NOT NULL AND try_cast({name} AS {kind}) IS NULL THEN raise_error(concat('{reason}', "
             f"CAST({name} AS STRING))) ELSE try_cast({name} AS {kind}) END"
         )
-    if isinstance(given, NullType):
+    if isinstance(value_type, NullType):
         return _name(name).cast(wanted)
-    if not is_converted(given, wanted):
-        raise SchemaError(f"column {column!r} is {wanted.simpleString()}, and its new value is {given.simpleString()}")
-    return converted(_name(name), given, wanted)
+    if not is_converted(value_type, wanted):
+        raise SchemaError(
+            f"column {column!r} is {wanted.simpleString()}, and its new value is {value_type.simpleString()}"
+        )
+    return converted(_name(name), value_type, wanted)
 
 
 def _placed(placing: Placing) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -370,10 +372,10 @@ def inserted_rows(
     values = dict(zip(wanted, places, strict=True))
     values |= {name: number for number, name in enumerate(constants, len(rows.columns))}
     kinds = {field.name: field.dataType for field in from_arrow_schema(schema).fields}
-    given = [field.dataType for field in plain.schema.fields]
+    plain_types = [field.dataType for field in plain.schema.fields]
     return plain.select(
         *(
-            held(_PLACE.format(values[name]), given[values[name]], kind, name).alias(name)
+            held(_PLACE.format(values[name]), plain_types[values[name]], kind, name).alias(name)
             if name in values
             else F.lit(None).cast(kind).alias(name)
             for name, kind in kinds.items()

@@ -163,11 +163,11 @@ class Jvm:
         """
         maker = max(self.made.type_of(name).getConstructors(), key=lambda one: int(one.getParameterCount()))
         count = int(maker.getParameterCount())
-        given = list(arguments)[-count:] if count < len(arguments) else list(arguments)
+        fitted = list(arguments)[-count:] if count < len(arguments) else list(arguments)
         options = self.root.org.apache.spark.sql.util.CaseInsensitiveStringMap
-        while len(given) < count:
-            given.append(options.empty() if further is None else further)
-        return maker.newInstance(self.made.array("java.lang.Object", given))
+        while len(fitted) < count:
+            fitted.append(options.empty() if further is None else further)
+        return maker.newInstance(self.made.array("java.lang.Object", fitted))
 
     def companion(self, name: str) -> Any:
         """The companion object of a Scala class."""

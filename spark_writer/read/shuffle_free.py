@@ -226,24 +226,24 @@ class _Query:
         if log is None:
             return
         files = log.files
-        found = key_placement(files.scan.snapshot, files.scan.options)
-        if isinstance(found, CannotPrune):
-            node.placed = found.reason
+        placement = key_placement(files.scan.snapshot, files.scan.options)
+        if isinstance(placement, CannotPrune):
+            node.placed = placement.reason
             return
-        stored = next((name for name in found.fields if name in files.part.stored), None)
+        stored = next((name for name in placement.fields if name in files.part.stored), None)
         numbers = {str(one.name()): int(one.exprId().id()) for one in elements(node.plan.output())}
         names = {str(one.name()) for one in elements(relation.schema())}
         if stored is not None:
             node.placed = f"files hold {stored} under an earlier type"
         elif len(files.part.rows) > MOST_FILES:
             node.placed = f"{len(files.part.rows):,} files are more than {MOST_FILES:,}"
-        elif not set(found.fields) <= numbers.keys() or not numbers.keys() <= names:
+        elif not set(placement.fields) <= numbers.keys() or not numbers.keys() <= names:
             node.placed = "it reads columns of files' metadata"
         else:
-            node.source = BucketSource(node.plan, identity, files, found)
+            node.source = BucketSource(node.plan, identity, files, placement)
             group = _Group([node.source])
             self.groups.append(group)
-            node.placed = _Placed(group, tuple(frozenset([numbers[name]]) for name in found.fields))
+            node.placed = _Placed(group, tuple(frozenset([numbers[name]]) for name in placement.fields))
 
     def _look_at_join(self, node: _Node) -> None:
         sides, kind = [child.placed for child in node.children], str(node.plan.joinType().toString())

@@ -237,11 +237,11 @@ def agreed_rules(claimed: BucketRules | None, stored: StoredRules | None, uri: s
     if stored.pending is not None:
         raise UnsupportedTableError(f"{uri}: {stored.pending} is of a rescale that has not completed, or was undone")
     if claimed != stored.rules:
-        told = "do not name them" if claimed is None else f"name {claimed.expressions!r} and {claimed.default} buckets"
+        claim = "do not name them" if claimed is None else f"name {claimed.expressions!r} and {claimed.default} buckets"
         raise UnsupportedTableError(
             f"{uri}: bucket counts differ between partitions, by the rules in {stored.path}, "
             f"{stored.rules.expressions!r} and {stored.rules.default} buckets elsewhere; the table's properties and "
-            f"the options {told}. Where all partitions were written by these rules, give them as {EXPRESSIONS} and "
+            f"the options {claim}. Where all partitions were written by these rules, give them as {EXPRESSIONS} and "
             "hoodie.bucket.index.num.buckets"
         )
     return claimed

@@ -128,7 +128,7 @@ def _of_installation(home: Path) -> list[tuple[Path, str]]:
     plugins = home / "plugin"
     if not plugins.is_dir():
         raise ServiceError(f"{home} is no installation of Trino: it has no folder plugin")
-    found = []
+    jars = []
     for library in libraries():
         path = next((path for path in sorted(plugins.glob(f"*/*{library.file_name}")) if library.is_at(path)), None)
         if path is None:
@@ -138,8 +138,8 @@ def _of_installation(home: Path) -> list[tuple[Path, str]]:
                 f"{home} is another Trino than {TRINO}, for which the connector is built{has}, or lacks the plugin "
                 f"hive: there is no {library.file_name} of the expected checksum"
             )
-        found.append((path, library.file_name))
-    return found
+        jars.append((path, library.file_name))
+    return jars
 
 
 def _of_maven() -> list[tuple[Path, str]]:

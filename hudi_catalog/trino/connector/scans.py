@@ -34,9 +34,6 @@ from pushdown.kinds import Kind, kind_of
 from pushdown.walk import fold, rebuilt
 from table_format.errors import MissingFileError, ServiceError, SplitError, UnsupportedTableError
 
-_FOOTER_THREADS = 16
-_PRUNE_BYTES = 8 << 20
-_FOOTER_MEMORY = 256 << 20
 _FILE = "file://"
 _UNREADABLE = frozenset("?#\\")
 """Characters of paths that Trino's locations do not take as they are."""
@@ -89,15 +86,7 @@ class ConnectorScans:
         self._names = names
         self._options = options
         self._log = log
-        self._splitter = Splitter(
-            SplitRules(
-                threads=_FOOTER_THREADS,
-                max_footers=options.scan.footer_limit,
-                prune_bytes=_PRUNE_BYTES,
-                footer_memory=_FOOTER_MEMORY,
-                byte_ranges=True,
-            )
-        )
+        self._splitter = Splitter(SplitRules.of_server(options.scan.footer_limit))
 
     def snapshot(self, body: Body) -> Snapshot:
         """The pinned snapshot that a request names.
