@@ -15,6 +15,9 @@ from table_format.base_file.footer import footer
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.storage import Storage
 
+# Smallest file whose footer a server reads for pruning row groups.
+_PRUNE_BYTES = 8 << 20
+
 
 @dataclass(frozen=True, kw_only=True)
 class SplitRules:
@@ -47,7 +50,7 @@ class SplitRules:
         return cls(
             threads=16,
             max_footers=max_footers,
-            prune_bytes=8 << 20,
+            prune_bytes=_PRUNE_BYTES,
             footer_memory=256 << 20,
             byte_ranges=True,
         )

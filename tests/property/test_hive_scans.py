@@ -29,7 +29,7 @@ FILTERS = 8
 
 @pytest.fixture(autouse=True)
 def _everything_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "_PRUNE_BYTES", 1)
+    monkeypatch.setattr("catalog.splits.splitter._PRUNE_BYTES", 1)
     monkeypatch.setattr(planning, "_LEAST_SPLIT", 1)
 
 

@@ -303,7 +303,7 @@ def test_splits_are_as_large_as_hive_and_the_option_allow(
         splits = service.splits("large", splitBytes=asked).splits
         assert len(splits) >= 2 * files
         assert sorted(read(splits, ["k"])["k"].to_pylist()) == wanted
-    monkeypatch.setattr(planning, "_PRUNE_BYTES", 1)
+    monkeypatch.setattr("catalog.splits.splitter._PRUNE_BYTES", 1)
     few = Asking(warehouse).splits("large", filter=tree("OPLessThan", "_hoodie_record_key", "string", "1000"))
     kept = read(few.splits, ["k"])["k"].to_pylist()
     assert {0, 1, 10, 100} <= set(kept)
