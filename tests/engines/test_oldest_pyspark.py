@@ -30,7 +30,7 @@ def test_every_operation_on_the_oldest_pyspark(tmp_path: Path, name: str) -> Non
         skip_or_fail(f"no environment with PySpark {OLDEST} at {python}: run `make engines`")
     kind = kinds()[name]
     process = start(tmp_path / "job", tmp_path / "table", kind, kind.steps, str(python))
-    output, _ = process.communicate(timeout=1000)
+    output, _ = process.communicate(timeout=580)
     assert process.returncode == 0, (tmp_path / "job/stderr.log").read_text()[-4000:]
     lines = [json.loads(line) for line in output.splitlines()]
     assert lines[0]["pyspark"] == OLDEST
@@ -49,7 +49,7 @@ def test_planned_reads_on_the_oldest_pyspark(tmp_path: Path) -> None:
     command = [str(python), str(Path(__file__).with_name("reads_script.py")), str(tmp_path)]
     root = Path(__file__).parents[2]
     done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=1000, check=False
+        command, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=580, check=False
     )
     assert done.returncode == 0, done.stderr[-4000:]
     report = json.loads(done.stdout.splitlines()[-1])
