@@ -220,6 +220,7 @@ struct PartitionsStatsResult { 1: map<string, list<ColumnStatisticsObj>> partSta
 service ThriftHiveMetastore {
   TableStatsResult get_table_statistics_req(1: TableStatsRequest request)
   PartitionsStatsResult get_partitions_statistics_req(1: PartitionsStatsRequest request)
+  bool update_partition_column_statistics(1: ColumnStatistics stats_obj)
 """
 MEASURED = [
     ColumnStatistics("a", "bigint", 1, 5, -3, 2**40),
@@ -240,15 +241,18 @@ def test_statistics_of_columns_are_kept_and_never_marked_as_accurate(
     for one in (table, parted):
         metastore.put_table(one)
     metastore.put_partitions(parted, [HivePartition((day,), f"{table.location}/{day}") for day in ("a/b", "c")])
-    for _ in range(2):
-        metastore.put_statistics(table, {(): MEASURED})
-        metastore.put_statistics(parted, {("a/b",): MEASURED, ("gone",): MEASURED})
-    metastore.put_table(replace(table, parameters={**table.parameters, "told": "more"}))
     text = Path(thrift_connections._IDL).read_text().replace("service ThriftHiveMetastore {", READING)
     tmp_path.joinpath("reading.thrift").write_text(text)
     idl = thriftpy2.load(str(tmp_path / "reading.thrift"), f"reading{abs(hash(str(tmp_path)))}_thrift")
     host, _, port = metastore.uri.removeprefix("thrift://").partition(":")
     client = thrift_connections.connector(MetastoreOptions())(host, int(port), idl)
+    # makes the table of the metastore's database, which a metastore with a schema of `schematool` has
+    first = thrift_metastore.thrift_statistics(parted, "day=a%2Fb", MEASURED[:1])
+    assert client.update_partition_column_statistics(first)
+    for _ in range(2):
+        metastore.put_statistics(table, {(): MEASURED})
+        metastore.put_statistics(parted, {("a/b",): MEASURED, ("gone",): MEASURED})
+    metastore.put_table(replace(table, parameters={**table.parameters, "told": "more"}))
     names = [one.column for one in MEASURED]
     whole = client.get_table_statistics_req(idl.TableStatsRequest("client", table.name, names, "hive")).tableStats
     parts = client.get_partitions_statistics_req(
