@@ -168,6 +168,16 @@ def _format_there(table: Table, metastore: Metastore, options: SyncOptions) -> s
     return None
 
 
+def check_statistics_are_kept(metastore: Metastore, options: SyncOptions) -> None:
+    """Refuse to record statistics of columns in a metastore that has no place for them.
+
+    Raises:
+        OptionError: they were asked for.
+    """
+    if options.hive.column_statistics and not metastore.keeps_statistics:
+        raise OptionError(f"{COLUMN_STATISTICS}: {metastore.uri} keeps no statistics; leave it out")
+
+
 @dataclass(frozen=True)
 class _Entry:
     """An entry as it is and as it should be, its partitions by path, and the paths that must stay dropped."""
@@ -195,8 +205,7 @@ class _TableSync:
     def run(self) -> HiveSync:
         schema, names = hive_schema(self._table, self._options), hive_names(self._table, self._options)
         self._check_partition_fields()
-        if self._options.hive.column_statistics and not self._metastore.keeps_statistics:
-            raise OptionError(f"{COLUMN_STATISTICS}: {self._metastore.uri} keeps no statistics; leave it out")
+        check_statistics_are_kept(self._metastore, self._options)
         registered_entries = [self._metastore.table(schema, name.name) for name in names]
         for before in registered_entries:
             check_owner(before, HIVE, self._base, self._location(None), self._metastore)
