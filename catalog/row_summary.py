@@ -90,7 +90,7 @@ def summarize(snapshot: Snapshot, rows: Rows, columns: Mapping[str, tuple[str, A
 
 @dataclass(frozen=True)
 class SnapshotSummary:
-    """Statistics of a snapshot, as optimisers of engines take them.
+    """Statistics of a snapshot, or of some of its files, as optimisers of engines take them.
 
     Attributes:
         files: number of its file slices.
@@ -107,14 +107,16 @@ class SnapshotSummary:
     columns: dict[str, dict[str, float]]
 
 
-def summarize_snapshot(snapshot: Snapshot, *, with_columns: bool = True) -> SnapshotSummary:
-    """Statistics of all files of a snapshot; rows are estimated where the metadata table does not count them.
+def summarize_snapshot(snapshot: Snapshot, rows: Rows | None = None, *, with_columns: bool = True) -> SnapshotSummary:
+    """Statistics of files of a snapshot; rows are estimated where the metadata table does not count them.
 
     Args:
         snapshot: of the table; whether its log files count is its query type's.
+        rows: positions of the slices, ascending; None for all.
         with_columns: load the statistics of all columns, not only of the one that tells the rows.
     """
-    rows = snapshot.live_rows
+    size = snapshot.live_bytes if rows is None else int(snapshot.sizes[rows].sum())
+    rows = snapshot.live_rows if rows is None else rows
     shown = [field for field in snapshot.schema if field.name not in META_COLUMNS][:_MOST_COLUMNS]
     if not with_columns:
         shown = [field for field in shown if field.name in snapshot.config.record_key_fields[:1]]
@@ -122,7 +124,7 @@ def summarize_snapshot(snapshot: Snapshot, *, with_columns: bool = True) -> Snap
     counts = exact_row_counts(snapshot, rows)
     exact = bool((counts != UNKNOWN_ROWS).all())
     total = int(counts.sum()) if exact else summary.estimated_rows
-    return SnapshotSummary(len(rows), snapshot.live_bytes, total, exact, summary.columns)
+    return SnapshotSummary(len(rows), size, total, exact, summary.columns)
 
 
 def exact_row_counts(snapshot: Snapshot, rows: Rows) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from catalog.table import Table
-from hudi_catalog.metastore.hive_sync import sync_to_hive
+from hudi_catalog.metastore.hive_sync import check_statistics_are_kept, sync_to_hive
 from hudi_catalog.metastore.metastore_options import AUTH, KERBEROS, KERBEROS_HOST, KERBEROS_SERVICE, TLS, split_options
 from hudi_catalog.metastore.open_metastore import open_metastore
 from hudi_catalog.metastore.sync_options import SYNC_KEYS, SyncOptions
@@ -129,6 +129,7 @@ def prepare(
     uri = own.uris or hadoop(_HADOOP_URIS) or _DEFAULT_URI
     # connects on first use
     store = open_metastore(uri, options=of_store or _session_options(hadoop))
+    check_statistics_are_kept(store, parsed)
     storage = client.storage
 
     def follow(instant: str) -> str:

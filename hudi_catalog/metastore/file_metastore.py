@@ -12,7 +12,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from hudi_catalog.metastore.metastore import HiveColumn, HivePartition, HiveTable, StorageFormat
+from hudi_catalog.metastore.metastore import (
+    ColumnStatistics,
+    HiveColumn,
+    HivePartition,
+    HiveTable,
+    StorageFormat,
+)
 from table_format.errors import MetastoreError, MissingFileError, StorageError
 from table_format.keys.partition_values import escape_path_name, unescape_path_name
 from table_format.storage import Storage
@@ -32,6 +38,8 @@ class FileMetastore:
 
     def __init__(self, uri: str, storage_options: Mapping[str, Any] | None = None) -> None:
         self._storage = Storage(uri, storage_options)
+
+    keeps_statistics = False
 
     @property
     def uri(self) -> str:
@@ -156,6 +164,16 @@ class FileMetastore:
             f"{column.name}={escape_path_name(v)}" for column, v in zip(table.partition_columns, values, strict=True)
         )
         return "/".join((_checked(table.schema), _checked(table.name), *names, _FILE))
+
+    def put_statistics(
+        self, table: HiveTable, statistics: Mapping[tuple[str, ...], Sequence[ColumnStatistics]]
+    ) -> None:
+        """Refused: Trino's engine writes those of a file metastore.
+
+        Raises:
+            MetastoreError: always.
+        """
+        raise MetastoreError(f"{self.uri}: {table.schema}.{table.name}: {len(statistics)} statistics are not kept here")
 
     def close(self) -> None:
         """Does nothing: no connections are held."""

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from catalog.row_summary import summarize_snapshot
@@ -22,7 +23,7 @@ from catalog.snapshots.snapshot import Snapshot
 from catalog.table import READ_OPTIMIZED
 from hudi_catalog.metastore import entries, partitions, sync_options
 from hudi_catalog.metastore.entries import HIVE, PROVIDER, SPARK_PREFIX, EntryName, same_place
-from hudi_catalog.metastore.hive_types import SIMPLE_TYPES, hive_columns
+from hudi_catalog.metastore.hive_types import SIMPLE_TYPES, column_statistics, hive_columns
 from hudi_catalog.metastore.metastore import (
     EXTERNAL_TABLE,
     HANDLER_CLASSES,
@@ -31,7 +32,9 @@ from hudi_catalog.metastore.metastore import (
     HUDI_REAL_TIME_FORMAT,
     ROW_HANDLER_FORMAT,
     STORAGE_HANDLER,
+    ColumnStatistics,
     HiveColumn,
+    HivePartition,
     HiveTable,
     StorageFormat,
 )
@@ -149,7 +152,9 @@ LAST_SYNCED: Final = "last_commit_time_sync"
 LAST_COMPLETED: Final = "last_commit_completion_time_sync"
 TOTAL_SIZE, NUM_FILES, NUM_ROWS = "totalSize", "numFiles", "numRows"
 _STATISTICS: Final = (TOTAL_SIZE, NUM_FILES, NUM_ROWS)
-INSTANTS: Final = (entries.INSTANT, LAST_SYNCED, LAST_COMPLETED, *_STATISTICS)
+MEASURED: Final = "hoodie.catalog.sync.column.statistics.instant"
+"""Parameter with the commit whose statistics of columns the metastore was given."""
+INSTANTS: Final = (entries.INSTANT, LAST_SYNCED, LAST_COMPLETED, MEASURED, *_STATISTICS)
 """Parameters with the commit that an entry is synced to, and its statistics."""
 
 _TIMESTAMP: Final = "timestamp"
@@ -315,6 +320,8 @@ class HiveEntries:
         marks = {entries.INSTANT: last.time, LAST_SYNCED: last.time, LAST_COMPLETED: _completed(self.snapshot, last)}
         if self.format == sync_options.HANDLER:
             marks |= self._statistics(before, last)
+        if self.options.hive.column_statistics:
+            marks[MEASURED] = last.time
         return {key: value for key, value in marks.items() if value}
 
     def _statistics(self, before: HiveTable, last: Instant) -> dict[str, str | None]:
@@ -324,6 +331,29 @@ class HiveEntries:
         known = summarize_snapshot(self.snapshot, with_columns=False)
         values = {TOTAL_SIZE: known.bytes, NUM_FILES: known.files, NUM_ROWS: known.rows}
         return {key: str(value) for key, value in values.items() if value}
+
+    def column_statistics(
+        self, entry: HiveTable, registered: Mapping[str, HivePartition]
+    ) -> dict[tuple[str, ...], list[ColumnStatistics]]:
+        """Statistics of an entry's columns, by the values of its partitions; under `()` of the table, if it has none.
+
+        Args:
+            entry: as `entry` makes it.
+            registered: its partitions by path.
+        """
+        if not entry.partition_columns:
+            return {(): column_statistics(entry.columns, summarize_snapshot(self.snapshot))}
+        live = self.snapshot.live_rows
+        numbers = self.snapshot.partition_index[live]
+        order = np.argsort(numbers, kind="stable")
+        with_files, starts = np.unique(numbers[order], return_index=True)
+        slices = dict(zip(with_files.tolist(), np.split(live[order], starts[1:]), strict=True))
+        by_values = {}
+        for number, path in enumerate(self.snapshot.partitions):
+            if path in registered and number in slices:
+                summary = summarize_snapshot(self.snapshot, slices[number])
+                by_values[registered[path].values] = column_statistics(entry.columns, summary)
+        return by_values
 
 
 def _completed(snapshot: Snapshot, write: Instant) -> str | None:

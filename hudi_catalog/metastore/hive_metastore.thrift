@@ -18,6 +18,10 @@ exception InvalidOperationException {
   1: string message
 }
 
+exception InvalidInputException {
+  1: string message
+}
+
 struct FieldSchema {
   1: string name
   2: string type
@@ -105,6 +109,75 @@ struct DropPartitionsResult {
   1: optional list<Partition> partitions
 }
 
+// Statistics of columns, for optimisers. Timestamps have none before 4.0.
+struct Decimal {
+  1: required binary unscaled
+  3: required i16 scale
+}
+struct Date {
+  1: required i64 daysSinceEpoch
+}
+struct LongColumnStatsData {
+  1: optional i64 lowValue
+  2: optional i64 highValue
+  3: required i64 numNulls
+  4: required i64 numDVs
+}
+struct DoubleColumnStatsData {
+  1: optional double lowValue
+  2: optional double highValue
+  3: required i64 numNulls
+  4: required i64 numDVs
+}
+struct StringColumnStatsData {
+  1: required i64 maxColLen
+  2: required double avgColLen
+  3: required i64 numNulls
+  4: required i64 numDVs
+}
+struct DecimalColumnStatsData {
+  1: optional Decimal lowValue
+  2: optional Decimal highValue
+  3: required i64 numNulls
+  4: required i64 numDVs
+}
+struct DateColumnStatsData {
+  1: optional Date lowValue
+  2: optional Date highValue
+  3: required i64 numNulls
+  4: required i64 numDVs
+}
+union ColumnStatisticsData {
+  2: LongColumnStatsData longStats
+  3: DoubleColumnStatsData doubleStats
+  4: StringColumnStatsData stringStats
+  6: DecimalColumnStatsData decimalStats
+  7: DateColumnStatsData dateStats
+}
+struct ColumnStatisticsObj {
+  1: required string colName
+  2: required string colType
+  3: required ColumnStatisticsData statsData
+}
+struct ColumnStatisticsDesc {
+  1: required bool isTblLevel
+  2: required string dbName
+  3: required string tableName
+  4: optional string partName
+  5: optional i64 lastAnalyzed
+}
+struct ColumnStatistics {
+  1: required ColumnStatisticsDesc statsDesc
+  2: required list<ColumnStatisticsObj> statsObj
+  // Since 4.0: which engine's optimiser they are for.
+  4: optional string engine
+}
+struct SetPartitionsStatsRequest {
+  1: required list<ColumnStatistics> colStats
+  2: optional bool needMerge
+  5: optional string engine
+}
+
 service ThriftHiveMetastore {
   list<string> get_all_databases() throws (1: MetaException unwell)
   Database get_database(1: string name) throws (1: NoSuchObjectException missing, 2: MetaException unwell)
@@ -138,4 +211,8 @@ service ThriftHiveMetastore {
     throws (1: InvalidOperationException invalid, 2: MetaException unwell)
   DropPartitionsResult drop_partitions_req(1: DropPartitionsRequest req)
     throws (1: NoSuchObjectException none, 2: MetaException unwell)
+  // Of one table, or of several partitions of one. It marks them as accurate in the parameters of what they are of.
+  bool set_aggr_stats_for(1: SetPartitionsStatsRequest request)
+    throws (1: NoSuchObjectException none, 2: InvalidObjectException invalid, 3: MetaException unwell,
+            4: InvalidInputException input)
 }

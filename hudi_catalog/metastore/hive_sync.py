@@ -26,7 +26,7 @@ from hudi_catalog.metastore.entries import (
     hudi_format,
     same_place,
 )
-from hudi_catalog.metastore.hive_entries import INSTANTS, HiveEntries
+from hudi_catalog.metastore.hive_entries import INSTANTS, MEASURED, HiveEntries
 from hudi_catalog.metastore.locations import Locations
 from hudi_catalog.metastore.metastore import HivePartition, HiveTable, Metastore
 from hudi_catalog.metastore.partitions import (
@@ -43,6 +43,7 @@ from hudi_catalog.metastore.stored_columns import HIVE_WITHOUT_HANDLER_RULES, St
 from hudi_catalog.metastore.sync_options import (
     APACHE,
     AS_DATASOURCE,
+    COLUMN_STATISTICS,
     FORMAT,
     HANDLER,
     KEEP,
@@ -167,10 +168,21 @@ def _format_there(table: Table, metastore: Metastore, options: SyncOptions) -> s
     return None
 
 
+def check_statistics_are_kept(metastore: Metastore, options: SyncOptions) -> None:
+    """Refuse to record statistics of columns in a metastore that has no place for them.
+
+    Raises:
+        OptionError: they were asked for.
+    """
+    if options.hive.column_statistics and not metastore.keeps_statistics:
+        raise OptionError(f"{COLUMN_STATISTICS}: {metastore.uri} keeps no statistics; leave it out")
+
+
 @dataclass(frozen=True)
 class _Entry:
     """An entry as it is and as it should be, its partitions by path, and the paths that must stay dropped."""
 
+    maker: HiveEntries
     before: HiveTable | None
     after: HiveTable
     partitions: Mapping[str, HivePartition]
@@ -193,6 +205,7 @@ class _TableSync:
     def run(self) -> HiveSync:
         schema, names = hive_schema(self._table, self._options), hive_names(self._table, self._options)
         self._check_partition_fields()
+        check_statistics_are_kept(self._metastore, self._options)
         registered_entries = [self._metastore.table(schema, name.name) for name in names]
         for before in registered_entries:
             check_owner(before, HIVE, self._base, self._location(None), self._metastore)
@@ -254,7 +267,7 @@ class _TableSync:
             if self._options.hive.dropped == KEEP:
                 away = self._dropped(before, after, partitions)
                 partitions = {path: one for path, one in partitions.items() if path not in away}
-        return _Entry(before, after, partitions, away)
+        return _Entry(maker, before, after, partitions, away)
 
     def _dropped(self, before: HiveTable | None, after: HiveTable, partitions: Mapping[str, HivePartition]) -> set[str]:
         """Partitions that the last sync registered and that are gone from the metastore."""
@@ -265,11 +278,13 @@ class _TableSync:
         return {path for path, one in partitions.items() if path in once and one.values not in present}
 
     def _make(self, entry: _Entry) -> list[Change]:
-        """Update an entry: its partitions before the commit it is synced to."""
+        """Update an entry: its partitions and statistics before the commit it is synced to."""
         before, after = entry.before, entry.after
         unmarked = replace(after, parameters=_with_marks(after, before))
         defined_anew = bool(changes_of(before, unmarked))
-        if defined_anew and after.partition_columns and not self._dry_run:
+        measured = after.parameters.get(MEASURED)
+        is_measured = before is not None and not defined_anew and measured == before.parameters.get(MEASURED)
+        if defined_anew and (after.partition_columns or measured) and not self._dry_run:
             # the metastore may lose the partitions now: only those dropped before count as dropped on purpose
             parameters = {key: value for key, value in unmarked.parameters.items() if not _is_mark(key)}
             parameters |= record_of(entry.away) if entry.away else {}
@@ -283,10 +298,12 @@ class _TableSync:
             present = registered(self._metastore, before, after)
         partitions = PartitionChanges(self._metastore, after, list(entry.partitions.values()), present)
         moved = partitions.changes()
-        if self._options.hive.conditional and not defined_anew and not moved and _is_marked(entry.before):
+        if self._options.hive.conditional and not defined_anew and not moved and _is_marked(entry.before, measured):
             return []
         if not self._dry_run:
             partitions.make()
+            if measured and not is_measured:
+                self._metastore.put_statistics(after, entry.maker.column_statistics(after, entry.partitions))
             if changes_of(before, after):
                 self._metastore.put_table(after)
         return [*changes_of(entry.before, after), *moved]
@@ -304,6 +321,8 @@ def _is_mark(key: str) -> bool:
     return key in INSTANTS or key.startswith(RECORD_PREFIX)
 
 
-def _is_marked(entry: HiveTable | None) -> bool:
-    """Whether an entry records the commit it is synced to; not so after an interrupted sync."""
-    return entry is not None and entries.INSTANT in entry.parameters
+def _is_marked(entry: HiveTable | None, measured: str | None) -> bool:
+    """Whether an entry records the commit it is synced to, with statistics if wanted; not so after an interruption."""
+    if entry is None or entries.INSTANT not in entry.parameters:
+        return False
+    return measured is None or MEASURED in entry.parameters

@@ -1,14 +1,18 @@
-"""Hive's column types, as Apache Hudi's sync registers them."""
+"""Hive's column types, as Apache Hudi's sync registers them, and statistics of columns of these types."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Final
 
 import pyarrow as pa
 
-from hudi_catalog.metastore.metastore import HiveColumn
+from catalog.row_summary import SnapshotSummary
+from hudi_catalog.metastore.metastore import ColumnStatistics, HiveColumn
 from table_format.errors import UnsupportedTableError
 
 # Field names that Hive's type parser accepts without quotes.
@@ -111,3 +115,64 @@ def _struct(kind: pa.StructType, column: str, times: str) -> str:
         )
         raise UnsupportedTableError(f"column {column}: {what} cannot be written in Hive's types")
     return f"struct<{','.join(f'{member.name}:{hive_type(member.type, column, times)}' for member in members)}>"
+
+
+_INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
+_TEXTS: Final = frozenset({"string", "char", "varchar"})
+_EXACT_DOUBLES: Final = float(1 << 53)
+_MOST_DECIMAL: Final = 1e30
+_DIGITS: Final = Context(prec=80)
+_SCALE: Final = re.compile(r"decimal\(\d+,\s*(\d+)\)")
+
+
+def column_statistics(columns: Sequence[HiveColumn], summary: SnapshotSummary) -> list[ColumnStatistics]:
+    """Statistics of an entry's columns: of those whose nulls, bounds and number of values are known.
+
+    Args:
+        columns: of the entry.
+        summary: of the rows; without columns unless the number of rows is exact.
+    """
+    if not summary.exact or not summary.rows:
+        return []
+    described = (_statistics(column, summary.columns.get(column.name, {}), summary.rows) for column in columns)
+    return [one for one in described if one is not None]
+
+
+def _statistics(column: HiveColumn, known: Mapping[str, float], rows: int) -> ColumnStatistics | None:
+    if "nulls" not in known or "distinct" not in known:
+        return None
+    nulls = round(known["nulls"] * rows)
+    # fewer than the rows: Hive takes a column with as many values for a key
+    distinct = max(1, min(round(known["distinct"]), rows - 1))
+    base = column.type.partition("(")[0]
+    if base in _TEXTS:
+        length = known["bytes"] / (rows - nulls) if "bytes" in known and rows > nulls else None
+        return None if length is None else ColumnStatistics(column.name, column.type, nulls, distinct, length=length)
+    bounds = _bounds(base, column.type, known["low"], known["high"]) if {"low", "high"} <= known.keys() else None
+    return None if bounds is None else ColumnStatistics(column.name, column.type, nulls, distinct, *bounds)
+
+
+def _bounds(
+    base: str, kind: str, low: float, high: float
+) -> tuple[int | float | Decimal, int | float | Decimal] | None:
+    """Bounds in the form of a type, outside of those given where these are rounded; None for other types."""
+    if base in _INTEGERS:
+        return math.floor(_below(low)), math.ceil(_above(high))
+    if base == "date":
+        return int(low), int(high)
+    if base in {"float", "double"}:
+        return low, high
+    scale = _SCALE.match(kind)
+    if scale is None or max(abs(low), abs(high)) > _MOST_DECIMAL:
+        return None
+    step = Decimal(1).scaleb(-int(scale[1]))
+    down, up = Decimal(math.nextafter(low, -math.inf)), Decimal(math.nextafter(high, math.inf))
+    return down.quantize(step, ROUND_FLOOR, _DIGITS), up.quantize(step, ROUND_CEILING, _DIGITS)
+
+
+def _below(value: float) -> float:
+    return value if abs(value) < _EXACT_DOUBLES else math.nextafter(value, -math.inf)
+
+
+def _above(value: float) -> float:
+    return value if abs(value) < _EXACT_DOUBLES else math.nextafter(value, math.inf)

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Final, Protocol
 
 EXTERNAL_TABLE: Final = "EXTERNAL_TABLE"
@@ -161,11 +162,39 @@ class HivePartition:
     format: StorageFormat | None = None
 
 
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """What an optimiser may know of a column, of a table or of one of its partitions.
+
+    Attributes:
+        column: its name in the entry.
+        type: its type there, as Hive writes it.
+        nulls: how many rows have none.
+        distinct: about how many values there are.
+        low: a bound below all values, of a number, a decimal, or a date in days since 1970; None for texts.
+        high: one above them.
+        length: mean bytes of a text; None for other types.
+    """
+
+    column: str
+    type: str
+    nulls: int
+    distinct: int
+    low: int | float | Decimal | None = None
+    high: int | float | Decimal | None = None
+    length: float | None = None
+
+
 class Metastore(Protocol):
     """A metastore. Thread-safe; names are looked up in lower case.
 
     Every method raises `MetastoreError` when the metastore refuses or cannot be reached.
+
+    Attributes:
+        keeps_statistics: whether it has a place for statistics of columns.
     """
+
+    keeps_statistics: bool
 
     @property
     def uri(self) -> str:
@@ -203,6 +232,16 @@ class Metastore(Protocol):
 
     def drop_partitions(self, table: HiveTable, values: Sequence[tuple[str, ...]]) -> None:
         """Remove partitions from a table if present; their files are kept."""
+
+    def put_statistics(
+        self, table: HiveTable, statistics: Mapping[tuple[str, ...], Sequence[ColumnStatistics]]
+    ) -> None:
+        """Record statistics of columns, for optimisers only: nothing of the entry is marked as accurate afterwards.
+
+        Args:
+            table: an existing entry.
+            statistics: by the values of a partition, which must exist; `()` is the table.
+        """
 
     def close(self) -> None:
         """Close connections."""

@@ -29,6 +29,7 @@ CONDITIONAL = "hoodie.datasource.meta_sync.condition.sync"
 SPARK_VERSION = "hoodie.meta_sync.spark.version"
 FORMAT = "hoodie.catalog.sync.format"
 DROPPED = "hoodie.catalog.sync.partitions.dropped"
+COLUMN_STATISTICS = "hoodie.catalog.sync.column.statistics"
 SERVICE = "hoodie.catalog.hive.service"
 LOCATIONS = "hoodie.catalog.sync.locations"
 MANIFESTS = "hoodie.catalog.sync.manifests"
@@ -40,7 +41,7 @@ HUDI_NAME = "hoodie.catalog.sync.trino.hudi.name"
 SYNC_KEYS = (
     *(DATABASE, TABLE, OMIT_META_FIELDS, PARTITION_FIELDS, EXTRACTOR, STRATEGY, SKIP_RO_SUFFIX, TABLE_PROPERTIES),
     *(SERDE_PROPERTIES, AS_DATASOURCE, SCHEMA_PART, COMMENTS, CREATE_DATABASE, TIMESTAMPS, CONDITIONAL),
-    *(SPARK_VERSION, SNAPSHOT_NAME, FORMAT, DROPPED, SERVICE),
+    *(SPARK_VERSION, SNAPSHOT_NAME, FORMAT, DROPPED, SERVICE, COLUMN_STATISTICS),
     *(LOCATIONS, MANIFESTS, RETENTION, ENTRY_AGE, OPEN_TABLES, HUDI_NAME),
 )
 
@@ -70,6 +71,8 @@ class HiveSyncOptions:
             the entry; None for the existing entry's, and for none in a new one; `hoodie.catalog.hive.service`.
         dropped: whether partitions that the last sync registered and that are gone are registered again, `repair`, or
             stay dropped, `keep`; `hoodie.catalog.sync.partitions.dropped`.
+        column_statistics: record the columns' statistics for optimisers, where the rows are counted exactly;
+            `hoodie.catalog.sync.column.statistics`.
         partition_fields: if set, must be the table's own; `hoodie.datasource.hive_sync.partition_fields`.
         extractor: Apache's class that derives partition values; refused if it would derive others than we do. None
             for any; `hoodie.datasource.hive_sync.partition_extractor_class`.
@@ -98,6 +101,7 @@ class HiveSyncOptions:
     format: str | None = None
     service: str | None = None
     dropped: str = REPAIR
+    column_statistics: bool = False
     partition_fields: tuple[str, ...] = ()
     extractor: str | None = None
     strategy: str = ALL
@@ -124,6 +128,7 @@ class HiveSyncOptions:
             format=choice(values, FORMAT, None, FORMATS),
             service=values.get(SERVICE) or None,
             dropped=choice(values, DROPPED, cls.dropped, (REPAIR, KEEP)),
+            column_statistics=flag(values, COLUMN_STATISTICS),
             partition_fields=names(values, PARTITION_FIELDS),
             extractor=values.get(EXTRACTOR) or None,
             strategy=choice(values, STRATEGY, cls.strategy, STRATEGIES),

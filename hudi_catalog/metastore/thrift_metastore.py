@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import decimal
+import math
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from hudi_catalog.metastore.locations import normal_uri
-from hudi_catalog.metastore.metastore import HiveColumn, HivePartition, HiveTable, StorageFormat
+from hudi_catalog.metastore.metastore import (
+    ColumnStatistics,
+    HiveColumn,
+    HivePartition,
+    HiveTable,
+    StorageFormat,
+)
 from hudi_catalog.metastore.metastore_options import MetastoreOptions
 from hudi_catalog.metastore.thrift_connections import Connections, UnknownMethodError, connector, hms
 from table_format.errors import MetastoreError
@@ -69,6 +78,51 @@ def thrift_partition(table: HiveTable, partition: HivePartition) -> Any:
     )
 
 
+def thrift_statistics(table: HiveTable, partition: str | None, columns: Sequence[ColumnStatistics]) -> Any:
+    """The Thrift struct of statistics of columns.
+
+    Args:
+        table: their entry.
+        partition: the metastore's name of the partition that they are of; None for the table.
+        columns: at most one for each column.
+    """
+    described = hms.ColumnStatisticsDesc(
+        isTblLevel=partition is None,
+        dbName=table.schema.lower(),
+        tableName=table.name.lower(),
+        partName=partition,
+        lastAnalyzed=int(time.time()),
+    )
+    objects = [hms.ColumnStatisticsObj(colName=c.column, colType=c.type, statsData=_statistics(c)) for c in columns]
+    return hms.ColumnStatistics(statsDesc=described, statsObj=objects, engine=_OPTIMISER)
+
+
+def _statistics(column: ColumnStatistics) -> Any:
+    base = column.type.partition("(")[0]
+    known: dict[str, Any] = {"numNulls": column.nulls, "numDVs": column.distinct}
+    if column.length is not None:
+        texts = hms.StringColumnStatsData(maxColLen=math.ceil(column.length), avgColLen=column.length, **known)
+        return hms.ColumnStatisticsData(stringStats=texts)
+    bounds = {"lowValue": column.low, "highValue": column.high}
+    if base == "decimal":
+        bounds = {name: _decimal(value) for name, value in bounds.items()}
+        return hms.ColumnStatisticsData(decimalStats=hms.DecimalColumnStatsData(**bounds, **known))
+    if base == "date":
+        bounds = {name: hms.Date(daysSinceEpoch=value) for name, value in bounds.items()}
+        return hms.ColumnStatisticsData(dateStats=hms.DateColumnStatsData(**bounds, **known))
+    if base in {"float", "double"}:
+        return hms.ColumnStatisticsData(doubleStats=hms.DoubleColumnStatsData(**bounds, **known))
+    return hms.ColumnStatisticsData(longStats=hms.LongColumnStatsData(**bounds, **known))
+
+
+def _decimal(value: Any) -> Any:
+    """Java's form: an unscaled number in big-endian bytes, and its scale."""
+    exact = decimal.Decimal(value)
+    scale = max(-int(exact.as_tuple().exponent), 0)
+    unscaled = int(exact.scaleb(scale, decimal.Context(prec=_MOST_DIGITS)))
+    return hms.Decimal(unscaled=unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True), scale=scale)
+
+
 def _format(storage: Any) -> StorageFormat:
     serde = storage.serdeInfo or hms.SerDeInfo()
     return StorageFormat(
@@ -114,6 +168,10 @@ _BATCH: Final = 200
 _ADDED_AT_ONCE: Final = 4
 _READ_AT_ONCE: Final = 1000
 _ALL: Final = -1
+_MEASURED_AT_ONCE: Final = 50
+_OPTIMISER: Final = "hive"
+_MOST_DIGITS: Final = 80
+_ACCURATE: Final = "COLUMN_STATS_ACCURATE"
 _NO_STATISTICS: Final = {"DO_NOT_UPDATE_STATS": "true"}
 
 
@@ -127,6 +185,8 @@ class ThriftMetastore:
     Raises:
         OptionError: a certificate cannot be read, or a library for the authentication is missing.
     """
+
+    keeps_statistics = True
 
     def __init__(self, addresses: Sequence[tuple[str, int]], options: MetastoreOptions | None = None) -> None:
         self._connections = Connections(addresses, connector(options or MetastoreOptions()))
@@ -244,6 +304,45 @@ class ThriftMetastore:
         dropped = [names[one] for one in dict.fromkeys(values) if one in names]
         for batch in _batches(dropped):
             self._drop(table, batch)
+
+    def put_statistics(
+        self, table: HiveTable, statistics: Mapping[tuple[str, ...], Sequence[ColumnStatistics]]
+    ) -> None:
+        """Record statistics of columns of a table or of its partitions, as Hive's ANALYZE does, but as inaccurate.
+
+        The metastore marks what it is given as accurate, by which Hive 2 answers `min` and `max` long after later
+        commits, and reduces filters: the mark is removed at once.
+        """
+        whole = statistics.get(())
+        if whole:
+            self._set_statistics(table, [thrift_statistics(table, None, whole)])
+            self._unmark(table)
+        names = self._partition_names(table) if statistics.keys() - {()} else {}
+        known = [(names[values], columns) for values, columns in statistics.items() if values in names and columns]
+        for batch in _batches(known, _MEASURED_AT_ONCE):
+            self._set_statistics(table, [thrift_statistics(table, name, columns) for name, columns in batch])
+            self._unmark_partitions(table, [name for name, _ in batch])
+
+    def _set_statistics(self, table: HiveTable, statistics: list[Any]) -> None:
+        request = hms.SetPartitionsStatsRequest(colStats=statistics, needMerge=False, engine=_OPTIMISER)
+        try:
+            self._call("set_aggr_stats_for", request)
+        except hms.NoSuchObjectException as error:
+            raise self._connections.refused(f"set_aggr_stats_for {table.schema}.{table.name}", error) from error
+
+    def _unmark(self, table: HiveTable) -> None:
+        existing = self._get(table.schema.lower(), table.name.lower())
+        if existing is not None and (existing.parameters or {}).pop(_ACCURATE, None):
+            self._of_table("alter_table_with_environment_context", table, existing, _context())
+
+    def _unmark_partitions(self, table: HiveTable, names: list[str]) -> None:
+        marked = [
+            one
+            for one in self._of_table("get_partitions_by_names", table, names)
+            if (one.parameters or {}).pop(_ACCURATE, None)
+        ]
+        if marked:
+            self._of_table("alter_partitions_with_environment_context", table, marked, _context())
 
     def close(self) -> None:
         """Close idle connections."""

@@ -4,6 +4,8 @@ A column that Hive declares ``varchar(n)`` or ``char(n)`` is compared after its 
 char without its trailing spaces too. What was stored begins with what is compared, so equality needs that beginning,
 and "less" is the same before and after (nothing lies between a text and itself with spaces added but texts with
 characters below the space).
+
+Old dates and times may be others in Hive than those that are stored: only what is far from the literal is certain.
 """
 
 from __future__ import annotations
@@ -19,12 +21,20 @@ import pyarrow as pa
 from pushdown.expression import HudiExpression, Op, Predicate, Unknown, all_of, any_of, negation
 from pushdown.functions import Function, cast, prefix16, year
 from pushdown.like import canonical_pattern, shape_of
-from pushdown.translators.hive_literals import HiveType, LiteralNotUnderstoodError, check_clock_time
+from pushdown.translators.hive_literals import (
+    CALENDARS_APART,
+    HiveType,
+    LiteralNotUnderstoodError,
+    check_clock_time,
+    is_displaced,
+)
 from pushdown.translators.hive_nodes import Literal, Operand, arguments_of, function_of, read_operand
 
 # Beyond this many texts of which only a prefix is known, a list is Unknown.
 _MANY = 100
 _NEGATED = frozenset({Op.NE, Op.GT, Op.GE, Op.NULL_SAFE_NE})
+# Hive may take days before the year 1 for ones after it; this one less `CALENDARS_APART` is after it in all time zones.
+_FIRST_SURE = dt.date(1, 2, 1)
 # Years of which every day is one of the calendar that Hive and the files have in common.
 _FIRST_YEAR, _LAST_YEAR = 1583, 9998
 _EQUALITIES = frozenset({Op.EQ, Op.NE, Op.NULL_SAFE_EQ, Op.NULL_SAFE_NE})
@@ -46,6 +56,8 @@ def compared(op: Op, column: str, kind: HiveType, literal: Any, time_zone: str) 
     reason = _incomparable(column, kind, literal, time_zone)
     if reason is not None:
         return Unknown(reason)
+    if is_displaced(kind, literal):
+        return _displaced(op, column, kind, literal)
     if not kind.limited:
         return Predicate(op, column, (literal,))
     if op in _NEGATED:
@@ -59,6 +71,13 @@ def is_in(column: str, kind: HiveType, literals: Sequence[Any], time_zone: str) 
         reason = _incomparable(column, kind, literal, time_zone)
         if reason is not None:
             return Unknown(reason)
+    displaced = [literal for literal in dict.fromkeys(literals) if is_displaced(kind, literal)]
+    if displaced:
+        exact = [literal for literal in literals if not is_displaced(kind, literal)]
+        if len(displaced) > _MANY:
+            return Unknown(f"{column} is compared with {len(displaced):,} values of which Hive's calendar is not known")
+        parts = [Predicate(Op.IN, column, tuple(exact))] if exact else []
+        return any_of(*parts, *(_displaced(Op.EQ, column, kind, literal) for literal in displaced))
     if not kind.limited:
         return Predicate(Op.IN, column, tuple(literals))
     if kind.base == "varchar":
@@ -105,7 +124,7 @@ def _incomparable(column: str, kind: HiveType, literal: Any, time_zone: str) -> 
     family = _family(literal)
     if kind.family is None or family != kind.family or (kind.rounded and not isinstance(literal, float)):
         return f"{column} is a {kind.base} in Hive and compared with a {type(literal).__name__}"
-    if kind.base == "timestamp" and type(literal) is dt.date:
+    if kind.base == "timestamp" and type(literal) is dt.date and not is_displaced(kind, literal):
         try:
             check_clock_time(dt.datetime.combine(literal, dt.time.min), time_zone)
         except LiteralNotUnderstoodError as error:
@@ -121,6 +140,26 @@ def _family(literal: Any) -> str | None:
     if isinstance(literal, dt.date):
         return "time"
     return "text" if isinstance(literal, str) else "binary" if isinstance(literal, bytes) else None
+
+
+def _displaced(op: Op, column: str, kind: HiveType, literal: dt.date) -> HudiExpression:
+    """A comparison with an old date or time: decided far from it, unknown near it, and for values before the year 1."""
+    if op in _NEGATED:
+        return negation(_displaced(op.negated, column, kind, literal))
+    vague = Unknown(f"{column}: Hive may read values around {literal} by another calendar")
+    if kind.base == "timestamp" and type(literal) is dt.date:
+        literal = dt.datetime.combine(literal, dt.time.min)
+    first = dt.datetime.combine(_FIRST_SURE, dt.time.min) if isinstance(literal, dt.datetime) else _FIRST_SURE
+    after = Predicate(Op.LT if op is Op.LT else Op.LE, column, (literal + CALENDARS_APART,))
+    if literal < first:
+        expression = all_of(after, vague)
+    elif op in {Op.LT, Op.LE}:
+        low = Predicate(op, column, (literal - CALENDARS_APART,))
+        expression = any_of(all_of(Predicate(Op.GE, column, (first,)), low), all_of(after, vague))
+    else:
+        near = all_of(Predicate(Op.GE, column, (literal - CALENDARS_APART,)), after)
+        expression = all_of(any_of(Predicate(Op.LT, column, (first,)), near), vague)
+    return all_of(Predicate(Op.NOT_NULL, column), expression) if op is Op.NULL_SAFE_EQ else expression
 
 
 def _limited(op: Op, column: str, kind: HiveType, text: str) -> HudiExpression:

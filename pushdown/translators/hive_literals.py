@@ -30,9 +30,15 @@ _INTEGER = re.compile(r"[+-]?\d{1,19}\Z", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,4})?\Z", re.ASCII)
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
-# Hive reads older days in files of other writers by the Julian calendar, and older clock times by local mean time.
-_FIRST_DATE = dt.date(1582, 10, 15)
 _FIRST_YEAR_OF_CLOCKS = 1900
+CALENDARS_APART = dt.timedelta(days=14)
+"""More than the time between a stored value and the one that Hive may make of it.
+
+Before 1582-10-15 Hive may read days, of files of other writers, by the Julian calendar (10 days apart at most since the
+year 1), and before 1900 clock times by local mean time, and by that calendar too.
+"""
+_FIRST_DATE = dt.date(1582, 10, 15) + CALENDARS_APART
+_FIRST_CLOCK_TIME = dt.date(_FIRST_YEAR_OF_CLOCKS, 1, 1) + CALENDARS_APART
 
 
 @dataclass(frozen=True)
@@ -148,9 +154,22 @@ def hive_literal(value: Any, kind: HiveType, time_zone: str) -> Any:
     if reader is None:
         raise LiteralNotUnderstoodError(f"a literal of type {kind.base}")
     literal = reader(value, kind)
-    if isinstance(literal, dt.datetime):
+    if isinstance(literal, dt.datetime) and not is_displaced(kind, literal):
         check_clock_time(literal, time_zone)
     return literal
+
+
+def is_displaced(kind: HiveType, literal: Any) -> bool:
+    """Whether Hive may read stored values around a date or time as others, up to `CALENDARS_APART` away.
+
+    Args:
+        kind: of the column that is compared with it.
+        literal: a value as `hive_literal` reads it.
+    """
+    if not isinstance(literal, dt.date):
+        return False
+    day = literal.date() if isinstance(literal, dt.datetime) else literal
+    return day < (_FIRST_DATE if kind.base == "date" and type(literal) is dt.date else _FIRST_CLOCK_TIME)
 
 
 def check_clock_time(moment: dt.datetime, time_zone: str) -> None:
@@ -229,8 +248,6 @@ def _text(value: Any, kind: HiveType) -> str:
 
 def _date(value: Any, kind: HiveType) -> dt.date:
     date: dt.date = _parsed(parse_date, value, kind)
-    if date < _FIRST_DATE:
-        raise LiteralNotUnderstoodError(f"{date} is before {_FIRST_DATE}")
     return date
 
 

@@ -4,20 +4,31 @@ import contextlib
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
+import thriftpy2
 
-from hudi_catalog.metastore import thrift_metastore
+from hudi_catalog.metastore import thrift_connections, thrift_metastore
 from hudi_catalog.metastore.metastore import (
     EXTERNAL_TABLE,
     HUDI_FORMAT,
     SYMLINK_FORMAT,
+    ColumnStatistics,
     HiveColumn,
     HivePartition,
     HiveTable,
 )
-from hudi_catalog.metastore.metastore_options import AUTH, PASSWORD_FILE, TIMEOUT, TLS, TLS_CA, USERNAME
+from hudi_catalog.metastore.metastore_options import (
+    AUTH,
+    PASSWORD_FILE,
+    TIMEOUT,
+    TLS,
+    TLS_CA,
+    USERNAME,
+    MetastoreOptions,
+)
 from hudi_catalog.metastore.open_metastore import open_metastore
 from hudi_catalog.metastore.thrift_connections import UnknownMethodError, hms
 from hudi_catalog.metastore.thrift_metastore import ThriftMetastore
@@ -197,6 +208,72 @@ def test_no_statistics_are_made_of_files(metastore: ThriftMetastore, entry: Call
     assert not {"totalSize", "numFiles", "numRows", "COLUMN_STATS_ACCURATE"} & set(
         stored_entry(metastore, table).parameters
     )
+
+
+READING = """
+struct TableStatsRequest { 1: string dbName, 2: string tblName, 3: list<string> colNames, 6: optional string engine }
+struct TableStatsResult { 1: list<ColumnStatisticsObj> tableStats }
+struct PartitionsStatsRequest {
+  1: string dbName, 2: string tblName, 3: list<string> colNames, 4: list<string> partNames, 7: optional string engine
+}
+struct PartitionsStatsResult { 1: map<string, list<ColumnStatisticsObj>> partStats }
+service ThriftHiveMetastore {
+  TableStatsResult get_table_statistics_req(1: TableStatsRequest request)
+  PartitionsStatsResult get_partitions_statistics_req(1: PartitionsStatsRequest request)
+  bool update_partition_column_statistics(1: ColumnStatistics stats_obj)
+"""
+MEASURED = [
+    ColumnStatistics("a", "bigint", 1, 5, -3, 2**40),
+    ColumnStatistics("b", "string", 0, 7, length=2.5),
+    ColumnStatistics("c", "decimal(10,2)", 0, 7, Decimal("-1.29"), Decimal("300.00")),
+    ColumnStatistics("d", "date", 0, 7, -200_000, 3),
+    ColumnStatistics("e", "double", 0, 7, -1.5, 0.5),
+]
+
+
+def test_statistics_of_columns_are_kept_and_never_marked_as_accurate(
+    metastore: ThriftMetastore, entry: Callable[..., HiveTable], tmp_path: Path
+) -> None:
+    columns = [HiveColumn(one.column, one.type) for one in MEASURED]
+    table = entry(*columns)
+    parted = replace(entry(*columns, keys=(DAY,)), name="statistics_of_partitions")
+    metastore.drop_table("client", parted.name)
+    for one in (table, parted):
+        metastore.put_table(one)
+    metastore.put_partitions(parted, [HivePartition((day,), f"{table.location}/{day}") for day in ("a/b", "c")])
+    text = Path(thrift_connections._IDL).read_text().replace("service ThriftHiveMetastore {", READING)
+    tmp_path.joinpath("reading.thrift").write_text(text)
+    idl = thriftpy2.load(str(tmp_path / "reading.thrift"), f"reading{abs(hash(str(tmp_path)))}_thrift")
+    host, _, port = metastore.uri.removeprefix("thrift://").partition(":")
+    client = thrift_connections.connector(MetastoreOptions())(host, int(port), idl)
+    # makes the table of the metastore's database, which a metastore with a schema of `schematool` has
+    first = thrift_metastore.thrift_statistics(parted, "day=a%2Fb", MEASURED[:1])
+    assert client.update_partition_column_statistics(first)
+    for _ in range(2):
+        metastore.put_statistics(table, {(): MEASURED})
+        metastore.put_statistics(parted, {("a/b",): MEASURED, ("gone",): MEASURED})
+    metastore.put_table(replace(table, parameters={**table.parameters, "told": "more"}))
+    names = [one.column for one in MEASURED]
+    whole = client.get_table_statistics_req(idl.TableStatsRequest("client", table.name, names, "hive")).tableStats
+    parts = client.get_partitions_statistics_req(
+        idl.PartitionsStatsRequest("client", parted.name, names, ["day=a%2Fb", "day=c"], "hive")
+    ).partStats
+    client.close()
+    assert list(parts) == ["day=a%2Fb"]
+    for known in (whole, parts["day=a%2Fb"]):
+        by_name = {one.colName: one.statsData for one in known}
+        long, text_, exact = by_name["a"].longStats, by_name["b"].stringStats, by_name["c"].decimalStats
+        assert (long.lowValue, long.highValue, long.numNulls, long.numDVs) == (-3, 2**40, 1, 5)
+        assert (text_.maxColLen, text_.avgColLen, text_.numNulls, text_.numDVs) == (3, 2.5, 0, 7)
+        low = int.from_bytes(exact.lowValue.unscaled, "big", signed=True)
+        assert Decimal(low).scaleb(-exact.lowValue.scale) == Decimal("-1.29")
+        assert by_name["d"].dateStats.lowValue.daysSinceEpoch == -200_000
+        assert by_name["e"].doubleStats.highValue == 0.5
+    for one in (table, parted):
+        assert "COLUMN_STATS_ACCURATE" not in stored_entry(metastore, one).parameters
+    marked = metastore._of_table("get_partitions_by_names", parted, ["day=a%2Fb", "day=c"])
+    assert not any("COLUMN_STATS_ACCURATE" in (one.parameters or {}) for one in marked)
+    metastore.drop_table("client", parted.name)
 
 
 def test_partitions_come_and_go(metastore: ThriftMetastore, entry: Callable[..., HiveTable]) -> None:

@@ -23,6 +23,8 @@ class Handler:
         self.databases: set[str] = {"default"}
         self.tables: dict[tuple[str, str], Any] = {}
         self.partitions: dict[tuple[str, str], dict[tuple[str, ...], Any]] = {}
+        self.statistics: dict[tuple[str, str, str | None], dict[str, Any]] = {}
+        self.marked: list[str | None] = []
         self.calls: list[str] = []
         self.refuse: dict[str, Exception] = {}
 
@@ -147,6 +149,21 @@ class Handler:
             if name in named:
                 del self.partitions[req.dbName, req.tblName][named[name]]
         return idl.DropPartitionsResult()
+
+    def set_aggr_stats_for(self, request: Any) -> bool:
+        self._called("set_aggr_stats_for")
+        for one in request.colStats:
+            key = (one.statsDesc.dbName, one.statsDesc.tableName)
+            if key not in self.tables:
+                raise idl.NoSuchObjectException(str(key))
+            entry = self.tables[key]
+            if not one.statsDesc.isTblLevel:
+                names = dict(zip(self.get_partition_names(*key, -1), self.partitions[key].values(), strict=True))
+                entry = names[one.statsDesc.partName]
+            self.statistics[(*key, one.statsDesc.partName)] = {c.colName: c for c in one.statsObj}
+            entry.parameters["COLUMN_STATS_ACCURATE"] = '{"COLUMN_STATS":{"a":"true"}}'
+            self.marked.append(one.statsDesc.partName)
+        return True
 
 
 def stored(table: Any) -> Any:

@@ -7,11 +7,11 @@ change loses its partitions, and what a client sends is cut off from what it hol
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from hudi_catalog.metastore.metastore import HivePartition, HiveTable
+from hudi_catalog.metastore.metastore import ColumnStatistics, HivePartition, HiveTable
 from table_format.errors import MetastoreError
 
 _Key = tuple[str, str]
@@ -28,15 +28,20 @@ class MemoryMetastore:
         die_at: the step, counted from 0, at which calls begin to fail; None for never.
         half_done: whether that step is still carried out.
         steps: that were taken; each partition that is put or dropped is one.
+        statistics: of columns, by entry and values of a partition.
+        accurate: what a Hive Metastore has marked as accurate, likewise.
     """
 
     uri = "memory:"
+    keeps_statistics = True
 
     def __init__(self) -> None:
         self.databases = {"default"}
         self.folders: dict[str, list[str]] = {}
         self.held: dict[_Key, HiveTable] = {}
         self.parts: dict[_Key, dict[tuple[str, ...], HivePartition]] = {}
+        self.statistics: dict[tuple[_Key, tuple[str, ...]], list[ColumnStatistics]] = {}
+        self.accurate: set[tuple[_Key, tuple[str, ...]]] = set()
         self.die_at: int | None = None
         self.half_done = False
         self.steps = 0
@@ -78,15 +83,16 @@ class MemoryMetastore:
         if before is not None and _is_refused(before, table):
             with self._step():  # as a Hive Metastore must have it: dropped, and recreated
                 del self.held[key]
-                self.parts.pop(key, None)
+                self._forget(key)
         with self._step():
             assert table.schema in self.databases, "no such database"
+            self.accurate.discard((key, ()))  # the mark is one of the parameters, which are replaced
             self.held[key] = copy.deepcopy(table)
             self.parts.setdefault(key, {})
 
     def drop_table(self, schema: str, name: str) -> bool:
         with self._step():
-            self.parts.pop((schema, name), None)
+            self._forget((schema, name))
             return self.held.pop((schema, name), None) is not None
 
     def partitions(self, table: HiveTable) -> list[HivePartition]:
@@ -108,7 +114,31 @@ class MemoryMetastore:
     def drop_partitions(self, table: HiveTable, values: Sequence[tuple[str, ...]]) -> None:
         for one in values:
             with self._step():
-                self.parts[table.schema, table.name].pop(one, None)
+                self._forget((table.schema, table.name), one)
+
+    def put_statistics(
+        self, table: HiveTable, statistics: Mapping[tuple[str, ...], Sequence[ColumnStatistics]]
+    ) -> None:
+        key = (table.schema, table.name)
+        for values, columns in statistics.items():
+            assert key in self.held, "no such table"
+            assert (values == () and not table.partition_columns) or values in self.parts[key], "no such partition"
+            if not columns:
+                continue
+            with self._step():
+                self.statistics[key, values] = list(columns)
+                self.accurate.add((key, values))
+            with self._step():
+                self.accurate.remove((key, values))
+
+    def _forget(self, key: _Key, partition: tuple[str, ...] | None = None) -> None:
+        for gone in [partition] if partition is not None else [(), *self.parts.get(key, ())]:
+            self.statistics.pop((key, gone), None)
+            self.accurate.discard((key, gone))
+        if partition is None:
+            self.parts.pop(key, None)
+        else:
+            self.parts[key].pop(partition, None)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -38,6 +38,10 @@ JARS = {
         "org.datanucleus", "javax.jdo", "3.2.0-m3"
     ): "b0e338881376e4588f7564ae2dcc91737148e7c950873f6b0b899cbf0feef80b",
     Artifact("com.zaxxer", "HikariCP", "2.6.1"): "52da9e85e82b296c0b25985f1acf6e063b026a78bdad01faa164141d96c0ec36",
+    # that of 4.0.1 is older than its Jackson needs, which 3.1.3 uses for statistics
+    Artifact(
+        "com.fasterxml.jackson.core", "jackson-annotations", "2.19.0"
+    ): "ead60e9cac0e42b57092b9e2d087ff43536e9477d4486ba393037a8cc156cda7",
 }
 # the same in other releases: the two cannot be told apart on one class path
 _LEFT_OUT = ("hive-", "libthrift-", "datanucleus-", "javax.jdo-", "HikariCP-")

@@ -91,6 +91,9 @@ def test_options_that_cannot_be_followed_stop_the_write(
 def test_our_own_keys_are_checked_too(written: LocalTable, metastore: FileMetastore) -> None:
     with pytest.raises(OptionError, match=r"hoodie\.catalog\.sync\.formt: no such option"):
         written.write("insert", rows(100, 5), job(metastore) | {"hoodie.catalog.sync.formt": "apache"})
+    with pytest.raises(OptionError, match=r"column\.statistics: .* keeps no statistics"):
+        written.write("insert", rows(100, 5), job(metastore) | {"hoodie.catalog.sync.column.statistics": "true"})
+    assert metastore.schemas() == []
 
 
 @pytest.mark.parametrize("key", ["jdbcurl", "use_jdbc"])

@@ -1,7 +1,9 @@
 """`hudi-catalog sync` as a command."""
 
 import json
+import os
 import shutil
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from hudi_catalog.cli.main import app
 from hudi_catalog.metastore.file_metastore import FileMetastore
+from tests.support.hive_server import HiveServer
 from tests.support.local_writes import LocalTable
 from tests.unit.hudi_catalog.metastore.conftest import rows
 
@@ -149,6 +152,49 @@ def test_an_entry_that_nothing_serves_is_refused(
     assert entry is not None
     assert "hoodie.catalog.hive.service" not in entry.parameters
     assert hive(path).exit_code == 0, "who registered it without one knows why"
+
+
+@pytest.mark.slow
+def test_many_tables_in_a_pool_with_progress(written: LocalTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over Thrift, eight at a time; a dry run changes nothing, and one table's failure is its own."""
+    folder = Path(written.client.storage.base)
+    for number in range(199):
+        shutil.copytree(folder, folder.parent / f"t{number}", copy_function=os.link)
+    (folder.parent / "t50/.hoodie/hoodie.properties").unlink()
+    (folder.parent / "t50/.hoodie/hoodie.properties").write_text("hoodie.table.name=t\nhoodie.table.version=3\n")
+    server, running, most = HiveServer(), [0], [0]
+    lock, get = threading.Lock(), server.handler.get_table_req
+
+    def counted(req: object) -> object:
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        try:
+            if len(server.handler.calls) < 40:
+                threading.Event().wait(0.05)
+            return get(req)
+        finally:
+            with lock:
+                running[0] -= 1
+
+    monkeypatch.setattr(server.handler, "get_table_req", counted)
+    arguments = ["sync", "--metastore", f"thrift://127.0.0.1:{server.port}", "--service", "a:1", "--all"]
+    arguments.append(str(folder.parents[1]))
+    try:
+        dry = CliRunner().invoke(app, [*arguments, "--dry-run"], env={"FORCE_COLOR": "1"})
+        assert (server.handler.databases, server.handler.tables) == ({"default"}, {})
+        assert dry.stdout.count("changes, not made") == 199
+        assert "tables" in dry.stderr
+        assert "100%" in dry.stderr
+        done = CliRunner().invoke(app, arguments)
+        assert (dry.exit_code, done.exit_code) == (1, 1)
+        assert [line for line in done.stderr.splitlines() if "db/" in line and "warning" not in line] == [
+            line for line in done.stderr.splitlines() if line.startswith("hudi-catalog: db/t50: ")
+        ]
+        assert len(server.handler.tables) == 199
+        assert 1 < most[0] <= 8
+    finally:
+        server.close()
 
 
 def test_many_changes_are_cut_short(hive: Any, written: LocalTable, monkeypatch: pytest.MonkeyPatch) -> None:
