@@ -55,7 +55,7 @@ def end(clients: Sequence[Client], seconds: float = 60.0) -> None:
     for client in clients:
         client.join(seconds)
         assert not client.is_alive(), "a client hangs"
-        assert client.error is None
+        assert client.error is None, repr(client.error)
         assert client.answers
 
 
