@@ -1,5 +1,6 @@
-"""Examples in the documentation run in a folder with two small tables, `warehouse/flights` and `lake/readings`."""
+"""Examples of each page run in a folder of its own with two small tables, `warehouse/flights` and `lake/readings`."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -18,5 +19,5 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _there(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(warehouse)
+def _there(warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shutil.copytree(warehouse, tmp_path / "docs"))
