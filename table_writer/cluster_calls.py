@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from table_format.table.client import TableClient
-    from table_writer.clustering.report import ClusteringReport
+    from table_writer.clustering.report import ClusteringReport, ResizeReport
     from table_writer.execution.executor import Executor
     from table_writer.plan.options import WriteOptions
-    from table_writer.resize import ResizeReport
 
 T = TypeVar("T")
 Options = Mapping[str, Any]
@@ -99,16 +98,17 @@ class ClusterCalls(ABC):
         options: Options | None = None,
         dry_run: bool = False,
     ) -> ResizeReport:
-        """Change the number of buckets of a table with the bucket index; one commit, which changes no row.
+        """Change the number of buckets of a table with the bucket index, or of some partitions; changes no row.
 
-        A multiple or a divisor of the present number is reached file group by file group; any other number by an
-        exchange of all rows. Readers see one side or the other, and writers of this project that are under way are
-        tried again on the new buckets.
+        One commit. A multiple or a divisor of the present number is reached file group by file group; any other number
+        by an exchange of all rows. Readers see one side or the other, and writers of this project that are under way
+        are tried again on the new buckets.
 
         Args:
             buckets: of each partition afterwards.
             auto: choose a multiple or a divisor instead, for files of about `hoodie.parquet.max.file.size` bytes.
-            partitions: refused by name: the table has one number for all.
+            partitions: only these, by path, `*` for any text. The table then has rules of counts by partition, as
+                Apache's releases from 1.1 on know them: older ones must not write it any more.
             acknowledge_fixed_writers: jobs of Apache Hudi that write this table are stopped, or will give the new
                 number. Needed where other tools have written it, or may have: left at the old number, they would put
                 second rows of keys into other buckets, which nothing in the table prevents.
@@ -116,10 +116,10 @@ class ClusterCalls(ABC):
             dry_run: report what would be done, and change nothing.
 
         Raises:
-            ArgumentError: not exactly one of `buckets` and `auto`, or no such number.
+            ArgumentError: not exactly one of `buckets` and `auto`, no such number, or no such partition.
             OptionError: other writers, which nobody has acknowledged; or an invalid option.
-            UnsupportedTableError: the table has no buckets, or other numbers by partition; or a key lies in another
-                bucket than its hash gives.
+            UnsupportedTableError: the table has no buckets, or numbers by partition and none is named; or a key lies
+                in another bucket than its hash gives.
             TransactionError: a write of another tool, or a clustering, is pending.
             ConflictError: every attempt conflicted with another writer.
         """

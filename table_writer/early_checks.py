@@ -72,7 +72,7 @@ def refuse_options(
     buckets = bucket_count(options, config) if index_type(options, config) == "BUCKET" else 0
     keys = key_plan(client, options, (), buckets)
     count = CheckedCount.of(options, config)
-    if count is not None and (rules is not None or not count.is_recorded(timeline)):
+    if count is not None and not count.is_recorded(timeline):
         # their names show whether the job's count can be right
         files = BucketFiles(PartitionFiles(client, timeline), buckets, rules)
         refuse_other_count(client.storage, files, count.fields)

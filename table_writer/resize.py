@@ -20,11 +20,11 @@ from table_format.actions.commit import CommitMetadata
 from table_format.config.table_config import TableConfig, update_table_config
 from table_format.errors import ArgumentError, HudiError, OptionError, TransactionError, UnsupportedTableError
 from table_format.instant import WRITE_ACTIONS, Action
-from table_format.keys.bucket_index import partition_bucket_rules
-from table_format.keys.partition_buckets import EXPRESSIONS
-from table_format.table.bucket_counts import COUNT, RECORD_KEY, RESIZES, Resize, with_resize
+from table_format.keys.partition_buckets import BucketRules, write_rules
+from table_format.table.bucket_counts import COUNT, RECORD_KEY, Resize, RulesChange
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
+from table_writer.clustering.report import ResizeReport
 from table_writer.clustering.rescale import (
     BucketClass,
     BucketFile,
@@ -49,9 +49,9 @@ from table_writer.moved_rows import RowMoves, refuse_hudi_types
 from table_writer.plan import option_registry as registry
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.plan import CurrentFile
-from table_writer.plan.properties import bucket_count, check_against_table, hash_fields, index_type
+from table_writer.plan.properties import bucket_count, check_against_table, checked_rules, hash_fields, index_type
 from table_writer.slots.current import BucketFiles
-from table_writer.slots.partition_files import PartitionFiles
+from table_writer.slots.partition_files import PartitionFiles, matches_partition
 from table_writer.timeline.instants import table_lock
 from table_writer.timeline.options import ProtocolOptions
 from table_writer.write_job import with_retries
@@ -72,7 +72,7 @@ class ResizeRequest:
 
     Attributes:
         buckets: of each partition afterwards; None to choose by the target file size.
-        partitions: only these; refused, since the table has one count.
+        partitions: only these, by path, `*` for any text; none for the whole table.
         acknowledged: the caller has seen to the other writers of the table.
     """
 
@@ -81,65 +81,19 @@ class ResizeRequest:
     acknowledged: bool = False
 
 
-@dataclass(frozen=True)
-class ResizeReport:
-    """What a change of the number of buckets did, or would.
-
-    Attributes:
-        instant: of the commit; None where nothing was changed.
-        state: `nothing`, `dry run` or `completed`.
-        before: buckets of each partition before.
-        after: buckets of each partition afterwards.
-        way: `split` (each file group by itself), `merge` (several into one) or `overwrite` (all rows exchanged).
-        partitions: number of partitions with files.
-        files_before: number of files that are replaced.
-        bytes_before: their sizes.
-        files_after: number of files written; 0 where nothing was written, as in the next fields.
-        bytes_after: their sizes.
-        rows: written.
-        bytes_encoded: of column chunks that were encoded for it.
-        seconds: from start to end.
-    """
-
-    instant: str | None
-    state: str
-    before: int
-    after: int
-    way: str
-    partitions: int = 0
-    files_before: int = 0
-    bytes_before: int = 0
-    files_after: int = 0
-    bytes_after: int = 0
-    rows: int = 0
-    bytes_encoded: int = 0
-    seconds: float = 0.0
-
-    def __str__(self) -> str:
-        if self.state == "nothing":
-            return f"nothing to do: {self.before:,} buckets"
-        counts = f"{self.before:,} to {self.after:,} buckets by {self.way}"
-        files = f"{self.files_before:,} files ({self.bytes_before / 1e6:,.1f} MB) of {self.partitions:,} partitions"
-        if self.state == "dry run":
-            return f"would resize {counts}: {files}"
-        return (
-            f"resized {counts}: {files} into {self.files_after:,} files ({self.bytes_after / 1e6:,.1f} MB), "
-            f"{self.rows:,} rows, instant {self.instant}, {self.seconds:.1f} s"
-        )
-
-
 def resize(
     client: TableClient, options: WriteOptions, executor: Executor, request: ResizeRequest, *, dry_run: bool = False
 ) -> ResizeReport:
     """Change the number of buckets; see `ClusterCalls.resize`."""
     started, timeline = time.monotonic(), client.timeline()
-    _refuse_request(client, request)
+    _refuse_request(request)
     refuse_hudi_types(client, timeline)
-    config = TableConfig({**client.config.raw, **lost_properties(client.config, timeline)})
-    _refuse_table(client, config, options)
-    before = bucket_count(options, config)
-    planned = _planned(client, timeline, options, request, before)
-    if planned.state == "nothing" and not dry_run and config.raw != client.config.raw:
+    settled = TableClient(
+        client.storage, TableConfig({**client.config.raw, **lost_properties(client.config, timeline)})
+    )
+    rules = _rules(settled, timeline, options, request)
+    planned = _planned(PartitionFiles(client, timeline), options, request, rules)
+    if planned.state == "nothing" and not dry_run and settled.config.raw != client.config.raw:
         with table_lock(client, ProtocolOptions.parse(options.texts)):  # a resize to this number had died
             settle_counts(client, client.timeline())
     if planned.state == "nothing" or dry_run:
@@ -152,7 +106,7 @@ def resize(
         def attempt(number: int) -> ResizeReport:
             if number > 1:
                 progress.phase(f"another writer was faster: attempt {number} of {retries + 1}")
-            return _attempt(client, options, executor, planned.after, progress)
+            return _attempt(client, options, executor, replace(request, buckets=planned.after), progress)
 
         report = with_retries(attempt, retries, lambda: True)
     return replace(report, seconds=time.monotonic() - started)
@@ -166,7 +120,7 @@ class ResizeTransaction(WriteTransaction):
         fields: that decide the bucket, for tables that do not record them.
     """
 
-    resize: Resize
+    resize: Resize | RulesChange
     fields: tuple[str, ...] = ()
 
     def _check(
@@ -181,14 +135,16 @@ class ResizeTransaction(WriteTransaction):
         super()._check(timeline, metadata, changes, cleared, alone=alone)
         refuse_foreign_writes(self.client, timeline)
         # here, since the lock is checked again afterwards, just before the publication
-        announced = replace(self.resize, confirmed=False)
-        update_table_config(self.storage, {RESIZES: with_resize(self.client.reload(), announced), **self._fields()})
+        config = self.client.reload()
+        update_table_config(self.storage, {**self.resize.announced(config), **self._fields()})
+        if isinstance(self.resize, RulesChange):
+            write_rules(self.storage, self.resize.rules, self.instant)
         self.client.reload()
 
     def _recorded_properties(self) -> str:
         config = self.client.config
-        resized = {COUNT: str(self.resize.after), RESIZES: with_resize(config, self.resize)}
-        return recorded_text(self._begun, TableConfig({**config.raw, **self._fields(), **resized}))
+        properties = {**config.raw, **self._fields(), **self.resize.completed(config)}
+        return recorded_text(self._begun, TableConfig(properties))
 
     def _publish(self, metadata: CommitMetadata) -> None:
         super()._publish(metadata)
@@ -218,31 +174,34 @@ def refuse_foreign_writes(client: TableClient, timeline: Timeline) -> None:
             )
 
 
-def _refuse_request(client: TableClient, request: ResizeRequest) -> None:
-    if request.partitions:
-        raise UnsupportedTableError(
-            f"{client.storage.uri}: --partition {request.partitions[0]}: this table has one number of buckets for all "
-            "partitions, and tables with numbers by partition (.hoodie/.bucket_index/partition_bucket_index_meta) "
-            "are not resized; leave --partition out"
-        )
+def _refuse_request(request: ResizeRequest) -> None:
     if request.buckets is not None and not 1 <= request.buckets <= _MOST_BUCKETS:
         raise ArgumentError(f"buckets={request.buckets}: give a number from 1 to {_MOST_BUCKETS:,}")
 
 
-def _refuse_table(client: TableClient, config: TableConfig, options: WriteOptions) -> None:
-    rules = partition_bucket_rules(client.storage) or config.raw.get(EXPRESSIONS)
-    if rules:
-        raise UnsupportedTableError(
-            f"{client.storage.uri}: bucket counts differ between partitions by the rules {rules}; such tables are "
-            "not resized"
-        )
-    check_against_table(options, config)
-    kind = index_type(options, config)
+def _rules(client: TableClient, timeline: Timeline, options: WriteOptions, request: ResizeRequest) -> BucketRules:
+    """How many buckets each partition has.
+
+    Raises:
+        OptionError: options that the table contradicts.
+        UnsupportedTableError: a table without buckets, or one that cannot be resized as asked for.
+    """
+    check_against_table(options, client.config)
+    kind = index_type(options, client.config)
     if kind != "BUCKET":
         raise UnsupportedTableError(
             f"{client.storage.uri}: its index is {kind}, so it has no buckets; file sizes are set by "
             f"{registry.FILE_SIZE.key}, and changed by `hudi-catalog cluster`"
         )
+    rules = checked_rules(options, client, timeline.is_committed)
+    if rules is not None and not request.partitions:
+        raise UnsupportedTableError(
+            f"{client.storage.uri}: its partitions have their own bucket counts, by the rules {rules.expressions!r}; "
+            "name those to resize by --partition (partitions=[…])"
+        )
+    if request.partitions and not client.config.partition_fields:
+        raise UnsupportedTableError(f"{client.storage.uri}: a table without partitions is resized as a whole")
+    return rules or BucketRules((), bucket_count(options, client.config))
 
 
 def _refuse_other_writers(client: TableClient, timeline: Timeline, planned: ResizeReport) -> None:
@@ -263,79 +222,128 @@ def _refuse_other_writers(client: TableClient, timeline: Timeline, planned: Resi
     )
 
 
-def _planned(
-    client: TableClient, timeline: Timeline, options: WriteOptions, request: ResizeRequest, before: int
-) -> ResizeReport:
+def _planned(listed: PartitionFiles, options: WriteOptions, request: ResizeRequest, rules: BucketRules) -> ResizeReport:
     """What is there, and the number that it becomes."""
-    listed = PartitionFiles(client, timeline)
-    BucketFiles(listed, before).of()  # refuses what are no buckets of this count
-    files = listed.of()
+    named = _named(listed, request)
+    BucketFiles(listed, rules.default, rules).of(named)  # refuses what are no buckets of these counts
+    files = listed.of(named)
     sizes = files.group_by("partition").aggregate([("size", "sum")])
+    partitions: list[Any] = sizes["partition"].to_pylist()
     nbytes: list[Any] = sizes["size_sum"].to_pylist()
+    counts = _counts(rules, partitions)
     after = request.buckets
     if after is None:
-        after = advised_buckets(nbytes, before, options.number(registry.FILE_SIZE) or 1)
+        if len(counts) > 1:
+            raise ArgumentError(
+                f"auto: these partitions have {', '.join(map(str, sorted(counts)))} buckets; resize those of one "
+                "number at a time, or give the number"
+            )
+        after = advised_buckets(nbytes, max(counts), options.number(registry.FILE_SIZE) or 1)
+    if named is not None:
+        resized = [name for name in partitions if rules.count_of(name) != after]
+        files = files.filter(pc.is_in(files["partition"], pa.array(resized, pa.string())))
+        counts = _counts(rules, resized) if resized else {after}
     return ResizeReport(
         instant=None,
-        state="nothing" if after == before else "dry run",
-        before=before,
+        state="nothing" if counts == {after} else "dry run",
+        before=max(counts),
         after=after,
-        way=_way(before, after),
-        partitions=sizes.num_rows,
+        way=_way(counts, after),
+        partitions=pc.count_distinct(files["partition"]).as_py(),
         files_before=files.num_rows,
-        bytes_before=sum(nbytes),
+        bytes_before=pc.sum(files["size"], min_count=0).as_py(),
+        rules=rules.expressions,
     )
 
 
-def _way(before: int, after: int) -> str:
+def _named(listed: PartitionFiles, request: ResizeRequest) -> list[str] | None:
+    """The partitions that a request names; None for all.
+
+    Raises:
+        ArgumentError: there is no such partition.
+    """
+    if not request.partitions:
+        return None
+    names = sorted(listed.partitions())
+    chosen = {one: [name for name in names if matches_partition(name, one)] for one in request.partitions}
+    files = listed.of(sorted({name for found in chosen.values() for name in found}))
+    paths: list[Any] = files["partition"].to_pylist()
+    there = set(paths)
+    for one, found in chosen.items():
+        if not there.intersection(found):
+            raise ArgumentError(f"--partition {one}: no partition with files is named so; see `hudi-catalog stats`")
+    return sorted(there)
+
+
+def _counts(rules: BucketRules, partitions: Sequence[str]) -> set[int]:
+    return set(rules.counts_of(partitions)) or {rules.default}
+
+
+def _way(counts: Iterable[int], after: int) -> str:
+    ways = {_way_of(before, after) for before in counts}
+    return ways.pop() if len(ways) == 1 else "mixed"
+
+
+def _way_of(before: int, after: int) -> str:
     return "split" if after % before == 0 else "merge" if before % after == 0 else "overwrite"
 
 
 def _attempt(
-    client: TableClient, options: WriteOptions, executor: Executor, after: int, progress: WriteProgress
+    client: TableClient, options: WriteOptions, executor: Executor, request: ResizeRequest, progress: WriteProgress
 ) -> ResizeReport:
-    protocol = {**options.texts, "hoodie.index.type": "BUCKET"}
+    protocol, after = {**options.texts, "hoodie.index.type": "BUCKET"}, request.buckets or 0
     with ResizeTransaction.begin(client, Action.REPLACECOMMIT, OPERATION, protocol) as transaction:
-        before = bucket_count(options, client.config)
-        if before == after:  # another resize was faster
-            return ResizeReport(None, "nothing", before, after, _way(before, after))
+        rules = _rules(client, transaction.timeline, options, request)
+        listed = PartitionFiles(client, transaction.timeline, open_metadata=transaction.open_metadata)
+        planned = _planned(listed, options, request, rules)
+        if planned.state == "nothing":  # another resize was faster
+            return planned
         refuse_foreign_writes(client, transaction.timeline)
-        transaction.resize = Resize(transaction.instant, before, after)
         transaction.fields = hash_fields(options, client.config)
         moves = RowMoves.of(client, options, executor, transaction, progress)
         plans = moves.plans
-        current = BucketFiles(plans.files, before).of()
-        paths: list[Any] = current["path"].to_pylist()
+        current = BucketFiles(plans.files, rules.default, rules).of(_named(listed, request))
+        files = [file for file in _bucket_files(current, rules) if file.before != after or not request.partitions]
+        partitions = sorted({file.partition for file in files})
+        if request.partitions:
+            changed = rules.with_count(partitions, after)
+            transaction.resize = RulesChange(transaction.instant, changed)
+            current = current.filter(pc.is_in(current["partition"], pa.array(partitions, pa.string())))
+        else:
+            changed = BucketRules((), after)
+            transaction.resize = Resize(transaction.instant, rules.default, after)
         refuse_clustered(plans, current, bucketed=True)
         transaction.mark_inflight()
-        keys = plans.key_plan(paths, before)
+        keys = plans.key_plan([file.file.path for file in files], planned.before)
         plan = RescalePlan(moves.files, keys, after, executor.task_memory)
-        written = _rewritten(executor, plan, _bucket_files(current), progress.phase)
+        written = _rewritten(executor, plan, files, progress.phase)
         progress.phase("committing")
-        moves.commit(written, groups_of(current), extra=transaction.resize.note, cleared=lambda _: True)
-    listed = plans.files.of()
+        cleared = set(partitions) if request.partitions else None
+        moves.commit(
+            written,
+            groups_of(current),
+            extra=transaction.resize.note,
+            cleared=lambda path: cleared is None or path in cleared,
+        )
     stats = [file.stat for file in written]
-    return ResizeReport(
+    return replace(
+        planned,
         instant=transaction.instant,
         state="completed",
-        before=before,
-        after=after,
-        way=_way(before, after),
-        partitions=len(set(current["partition"].to_pylist())),
-        files_before=current.num_rows,
-        bytes_before=pc.sum(listed["size"], min_count=0).as_py(),
         files_after=len(stats),
         bytes_after=sum(stat.file_size_in_bytes for stat in stats),
         rows=sum(stat.num_writes for stat in stats),
         bytes_encoded=EncodedWork.total(file.work for file in written).bytes_encoded,
+        rules=changed.expressions,
     )
 
 
-def _bucket_files(current: pa.Table) -> list[BucketFile]:
+def _bucket_files(current: pa.Table, rules: BucketRules) -> list[BucketFile]:
     rows = current.to_pylist()
+    counts = rules.counts_of(row["partition"] for row in rows)
     return [
-        BucketFile(row["partition"], row["bucket"], CurrentFile(row["file_id"], row["instant"], row["path"]))
-        for row in rows
+        BucketFile(row["partition"], row["bucket"], before, CurrentFile(row["file_id"], row["instant"], row["path"]))
+        for row, before in zip(rows, counts, strict=True)
     ]
 
 
@@ -343,13 +351,15 @@ def _rewritten(
     executor: Executor, plan: RescalePlan, files: Sequence[BucketFile], phase: Callable[[str], None]
 ) -> list[WrittenFile]:
     """Write the new files: of classes by themselves where that is possible, else by an exchange."""
-    before, after = plan.keys.buckets, plan.after
-    classes: list[BucketClass] = bucket_classes(files, after, before)
-    sizes = _decoded_sizes(plan, classes)
-    apart = _way(before, after) != "overwrite"
-    most = min(plan.memory or _TASK_BYTES, _TASK_BYTES) if apart else -1
-    alone = [members for members, size in zip(classes, sizes, strict=True) if size <= most]
-    left = [(members, size) for members, size in zip(classes, sizes, strict=True) if size > most]
+    classes: list[BucketClass] = bucket_classes(files, plan.after)
+    most = min(plan.memory or _TASK_BYTES, _TASK_BYTES)
+    alone: list[BucketClass] = []
+    left: list[tuple[BucketClass, int]] = []
+    for one, size in zip(classes, _decoded_sizes(plan, classes), strict=True):
+        if size <= most and _way_of(one[0].before, plan.after) != "overwrite":
+            alone.append(one)
+        else:
+            left.append((one, size))
     written: list[WrittenFile] = []
     if alone:
         phase(f"rewriting {sum(map(len, alone)):,} files, without an exchange of rows")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 
 import pyarrow as pa
 
@@ -36,7 +35,7 @@ from table_writer.plan.options import WriteOptions
 from table_writer.plan.path_limits import PathLimits
 from table_writer.plan.plan import BaseFiles, FilePlan, KeyPlan
 from table_writer.plan.properties import hash_fields
-from table_writer.slots.partition_files import PartitionFiles
+from table_writer.slots.partition_files import PartitionFiles, matches_partition
 from table_writer.slots.split import distinct_partitions
 from table_writer.tagging.files import forget_groups
 
@@ -199,7 +198,7 @@ class WritePlans:
             return self.chosen.__contains__
         patterns = [*self.partitions, *self.options.names(registry.PARTITIONS_TO_DELETE)]
         if patterns:
-            return lambda name: any(_matches(name, pattern) for pattern in patterns)
+            return lambda name: any(matches_partition(name, pattern) for pattern in patterns)
         if self.source is None or self.batch is None:
             raise OptionError(f"delete_partition needs {registry.PARTITIONS_TO_DELETE.key} or rows")
         return set(distinct_partitions(self.executor, self.source, keys, self.batch)).__contains__
@@ -276,8 +275,3 @@ def _single_field_form(client: TableClient, paths: Iterable[str], spec: KeySpec)
             key, value = rows[RECORD_KEY][0].as_py(), text_column(rows, key_field)[0].as_py()
             return detect_single_field_form(key, value, key_field) or spec.complex_single_field_form
     return spec.complex_single_field_form
-
-
-def _matches(name: str, pattern: str) -> bool:
-    # only `*` is special, as in Apache's option
-    return fnmatchcase(name, pattern.strip("/").replace("[", "[[]").replace("?", "[?]"))

@@ -27,8 +27,8 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, val
 from table_format.errors import CorruptFileError, MissingFileError, OptionError, UnsupportedTableError
 from table_format.keys.bucket_index import METADATA_FOLDER, HashRing, hash_on_ring, load_rings, partition_bucket_rules
 from table_format.keys.java_hash import bucket_id_one
-from table_format.keys.partition_buckets import EXPRESSIONS, BucketRules, StoredRules, claimed_rules
-from table_format.table.bucket_counts import RESIZES, bucket_count_as_of
+from table_format.keys.partition_buckets import EXPRESSIONS, INITIAL, BucketRules, StoredRules, claimed_rules
+from table_format.table.bucket_counts import RESIZES, RULES, announced_rules, bucket_count_as_of
 
 _CHECKED_FILES = 4
 _CHECKED_PARTITIONS = 64
@@ -244,7 +244,9 @@ def _partition_rules(snapshot: Snapshot, options: ScanOptions) -> BucketRules | 
     The file alone does not say which partitions are older than it, nor by which of its versions they were written.
     """
     try:
-        stored = StoredRules.load(snapshot.client.storage, snapshot.timeline.is_committed)
+        stored = StoredRules.load(
+            snapshot.client.storage, snapshot.timeline.is_committed, lambda: announced_rules(snapshot.config)
+        )
         claimed = claimed_rules(snapshot.config.raw, snapshot.config.bucket_count) or options.bucket_rules
     except (CorruptFileError, MissingFileError, OptionError) as error:
         return str(error)
@@ -252,7 +254,7 @@ def _partition_rules(snapshot: Snapshot, options: ScanOptions) -> BucketRules | 
         return f"neither hoodie.properties nor the options name them by {EXPRESSIONS}"
     if claimed != stored.rules:
         return f"they are not {claimed.expressions!r} and {claimed.default} buckets elsewhere, which are named"
-    if stored.versions > 1 and not snapshot.is_latest:
+    if (stored.versions > 1 or stored.instant != INITIAL) and not snapshot.is_latest:
         return "they changed, and this is an earlier state"
     return claimed
 
@@ -301,7 +303,8 @@ def _checked(snapshot: Snapshot, most: int) -> list[int]:
     """
     rows = np.flatnonzero(valid_mask(one_chunk(snapshot.slices.listed.column("file_name"))))
     chosen = _spread(rows, most)
-    if snapshot.config.bucket_count is None or snapshot.config.raw.get(RESIZES):
+    properties = snapshot.config.raw
+    if snapshot.config.bucket_count is None or properties.get(RESIZES) or properties.get(RULES):
         _, first = np.unique(snapshot.partition_index[rows], return_index=True)
         chosen = np.union1d(chosen, _spread(rows[first], _CHECKED_PARTITIONS))
     return [int(row) for row in chosen]

@@ -20,8 +20,7 @@ from hudi_catalog.cli.arguments import (
 )
 from hudi_catalog.table import open_table
 from table_format.errors import OptionError
-from table_writer.clustering.report import ClusteringReport
-from table_writer.resize import ResizeReport
+from table_writer.clustering.report import ClusteringReport, ResizeReport
 
 SortBy = Annotated[str, typer.Option("--sort-by", help="Columns, up to 8, separated by commas; none merges files.")]
 Strategy = Annotated[str | None, typer.Option("--strategy", help="How they order rows: linear, z-order or hilbert.")]
@@ -84,7 +83,10 @@ def report_lines(report: ClusteringReport) -> list[str]:
 
 Buckets = Annotated[int | None, typer.Option("--buckets", help="Buckets of each partition afterwards.")]
 Auto = Annotated[bool, typer.Option("--auto", help="Choose a multiple or divisor by hoodie.parquet.max.file.size.")]
-OnePartition = Annotated[list[str] | None, typer.Option("--partition", help="Refused: a table has one number.")]
+SomePartitions = Annotated[
+    list[str] | None,
+    typer.Option("--partition", help="Only these, by path, * for any text; repeatable. Unset: the whole table."),
+]
 Acknowledge = Annotated[
     bool,
     typer.Option(
@@ -101,7 +103,7 @@ def resize(
     *,
     buckets: Buckets = None,
     auto: Auto = False,
-    partition: OnePartition = None,
+    partition: SomePartitions = None,
     acknowledge_fixed_writers: Acknowledge = False,
     dry_run: ResizeDryRun = False,
     option: WriterOptions = None,
@@ -128,6 +130,9 @@ def resize(
 def _resize_lines(report: ResizeReport) -> list[str]:
     if report.state != "completed":
         return [str(report)]
+    if report.rules:
+        newer = "jobs of Apache Hudi 1.1 and later follow the table's new rules; older ones must not write it"
+        return [str(report), newer]
     jobs = "jobs of Apache Hudi that write this table need"
     return [str(report), f"{jobs} hoodie.bucket.index.num.buckets={report.after} from now on"]
 

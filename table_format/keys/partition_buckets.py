@@ -24,6 +24,7 @@ REGEX: Final = "regex"
 #: Instant of the file that a table is made with; a change has the instant of its replacecommit.
 INITIAL: Final = "00000000000000"
 _CONFIGS: Final = f"{RULES_FOLDER}/configs"
+_SPECIAL: Final = re.compile(r"[.+*?()\[\]{}^$|\\]")
 _SUFFIX: Final = ".hashing_config"
 _VERSION: Final = 1
 _MOST: Final = 2**31 - 1
@@ -114,6 +115,26 @@ class BucketRules:
             counts.append(next((count for search, count in patterns if search(path)), self.default))
         return counts
 
+    def with_count(self, partitions: Iterable[str], count: int) -> BucketRules:
+        """These rules with another count for some partitions, each by a rule of its own that is tried first.
+
+        A rule of a partition is left out where the others give its count; one stays, since no rules are no file.
+
+        >>> BucketRules((("^2024", 2),), 4).with_count(["2024-12-01", "2025-01-01"], 8).expressions
+        '^2024-12-01$,8;^2025-01-01$,8;^2024,2'
+
+        Raises:
+            UnsupportedTableError: a rule cannot hold the path of a partition, or the counts have no common multiple.
+        """
+        own = {_exactly(path): path for path in partitions}
+        rest = BucketRules(tuple(rule for rule in self.rules if rule[0] not in own), self.default)
+        added = [(pattern, count) for pattern, path in own.items() if rest.count_of(path) != count]
+        kept = (*added, *rest.rules) or ((next(iter(own)), count),)
+        try:
+            return BucketRules.parse(BucketRules(kept, self.default).expressions, self.default)
+        except OptionError as error:
+            raise UnsupportedTableError(f"{', '.join(own.values())}: {error}") from error
+
     def to_json(self, instant: str) -> bytes:
         """The content of a `.hashing_config` file, as Apache writes it."""
         stored = {
@@ -142,13 +163,22 @@ class StoredRules:
     versions: int
     pending: str | None
 
+    @property
+    def instant(self) -> str:
+        """Of the newest file."""
+        return _instant(self.path)
+
     @classmethod
-    def load(cls, storage: Storage, is_committed: Callable[[str], bool]) -> Self | None:
+    def load(
+        cls, storage: Storage, is_committed: Callable[[str], bool], announced: Callable[[], str | None] = lambda: None
+    ) -> Self | None:
         """Load them; None for a table with one count.
 
         Args:
             storage: rooted at the table's folder.
             is_committed: whether the write of an instant completed, by the table's timeline.
+            announced: the instant of a resize of ours, whose file is passed over until it has completed; asked only
+                where a file is not of a completed write.
 
         Raises:
             CorruptFileError: the folder holds no such file, or the file is malformed or of an unknown kind.
@@ -162,6 +192,13 @@ class StoredRules:
             raise CorruptFileError(strange[0], 0, f"not a {_SUFFIX} file")
         current = {_instant(path): path for path in paths if path.startswith(f"{_CONFIGS}/")}
         committed = [time for time in current if time == INITIAL or is_committed(time)]
+        if len(committed) < len(current) or not current:
+            known = announced()
+            if known is not None and known not in committed:
+                gone = current.pop(known, None)
+                paths = [path for path in paths if path != gone]
+                if not paths:
+                    return None
         if not committed:
             raise CorruptFileError(RULES_FOLDER, 0, "bucket counts by partition, but no rules of a completed write")
         newest = max(committed)
@@ -208,9 +245,30 @@ def claimed_rules(values: Mapping[str, str], count: int | None) -> BucketRules |
     return BucketRules.parse(expressions, count, values.get(RULE_TYPE) or REGEX)
 
 
-def write_rules(storage: Storage, rules: BucketRules) -> None:
-    """Write the rules that a table is made with, before its properties make it a table."""
-    storage.overwrite(f"{_CONFIGS}/{INITIAL}{_SUFFIX}", rules.to_json(INITIAL))
+def write_rules(storage: Storage, rules: BucketRules, instant: str = INITIAL) -> None:
+    """Write rules: those that a table is made with before its properties make it a table, others before they count."""
+    storage.overwrite(_path(instant), rules.to_json(instant))
+
+
+def read_rules(storage: Storage, instant: str) -> BucketRules:
+    """The rules that were written by an instant.
+
+    Raises:
+        CorruptFileError: they are malformed.
+        MissingFileError: the file is gone.
+    """
+    return parse_rules(storage.read(_path(instant)), _path(instant))
+
+
+def drop_rules(storage: Storage, undone: Callable[[str], bool]) -> None:
+    """Delete the rules of undone instants, and the folder where none is left: it would mean that there are rules."""
+    entries = storage.list(RULES_FOLDER, recursive=True)
+    files = [entry.path for entry in entries if not entry.is_dir]
+    gone = [path for path in files if _instant(path) != INITIAL and undone(_instant(path))]
+    for path in gone:
+        storage.delete(path)
+    if entries and len(gone) == len(files):
+        storage.delete_dir(RULES_FOLDER)
 
 
 def agreed_rules(claimed: BucketRules | None, stored: StoredRules | None, uri: str) -> BucketRules | None:
@@ -245,6 +303,15 @@ def agreed_rules(claimed: BucketRules | None, stored: StoredRules | None, uri: s
             "hoodie.bucket.index.num.buckets"
         )
     return claimed
+
+
+def _exactly(path: str) -> str:
+    """An expression that is found in one partition's path only."""
+    return f"^{_SPECIAL.sub(lambda match: chr(92) + match[0], path)}$"
+
+
+def _path(instant: str) -> str:
+    return f"{_CONFIGS}/{instant}{_SUFFIX}"
 
 
 def _instant(path: str) -> str:

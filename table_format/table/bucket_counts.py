@@ -10,6 +10,13 @@ A resize is one replacecommit. Its completed file decides: it says the count bef
 So properties and timeline, whichever of them was loaded first, together give the count of any state, also of past ones,
 after a crash between two steps, and when the replacecommit was archived, rolled back or restored away. Where they
 cannot tell, readers prune nothing.
+
+A resize of some partitions changes rules instead (`table_format.keys.partition_buckets`). Their file decides, from the
+completion of its replacecommit on; the properties follow likewise:
+
+1. `hoodie.catalog.bucket.rules` gets the instant, marked as unconfirmed, and the file is written.
+2. The replacecommit completes.
+3. `hoodie.bucket.index.partition.expressions` gets the new rules, and the instant is confirmed.
 """
 
 from __future__ import annotations
@@ -22,7 +29,16 @@ from typing import Final
 
 from table_format.config.table_config import TableConfig
 from table_format.errors import CorruptFileError
-from table_format.instant import Action
+from table_format.instant import Action, Instant
+from table_format.keys.partition_buckets import (
+    EXPRESSIONS,
+    INITIAL,
+    REGEX,
+    RULE_TYPE,
+    BucketRules,
+    StoredRules,
+    read_rules,
+)
 from table_format.timeline.timeline import Timeline
 
 #: The table's property: its count now.
@@ -31,6 +47,10 @@ COUNT: Final = "hoodie.bucket.index.num.buckets"
 RESIZES: Final = "hoodie.catalog.bucket.counts"
 #: In the extra metadata of a resize's replacecommit: the counts before and after, separated by a space.
 RESCALE_KEY: Final = "hoodie.catalog.bucket.rescale"
+#: The table's property: the instant of the resize whose rules its properties name, `?` after an unconfirmed one.
+RULES: Final = "hoodie.catalog.bucket.rules"
+#: What `RESCALE_KEY` says in a resize of some partitions.
+BY_PARTITION: Final = "by partition"
 #: In a commit's extra metadata: JSON of the properties that the write went by.
 RECORD_KEY: Final = "hoodie.catalog.table.properties"
 #: Apache's name of the operation, from 1.1 on. Older releases refuse to read a commit with it.
@@ -59,6 +79,46 @@ class Resize:
     def note(self) -> dict[str, str]:
         """What the replacecommit's extra metadata say of it."""
         return {RESCALE_KEY: f"{self.before} {self.after}"}
+
+    def announced(self, config: TableConfig) -> dict[str, str]:
+        """Properties to set before the replacecommit completes."""
+        return {RESIZES: with_resize(config, replace(self, confirmed=False))}
+
+    def completed(self, config: TableConfig) -> dict[str, str]:
+        """Properties once it has completed."""
+        return {COUNT: str(self.after), RESIZES: with_resize(config, self)}
+
+
+@dataclass(frozen=True, slots=True)
+class RulesChange:
+    """A resize of some partitions; like `Resize`.
+
+    Attributes:
+        instant: of the replacecommit.
+        rules: from it on.
+    """
+
+    instant: str
+    rules: BucketRules
+
+    @property
+    def note(self) -> dict[str, str]:
+        """What the replacecommit's extra metadata say of it."""
+        return {RESCALE_KEY: BY_PARTITION}
+
+    def announced(self, config: TableConfig) -> dict[str, str]:
+        """Properties to set before its file of rules is written, and a count that was not recorded."""
+        count = {} if config.bucket_count is not None else {COUNT: str(self.rules.default)}
+        return {RULES: f"{self.instant}?", **count}
+
+    def completed(self, config: TableConfig) -> dict[str, str]:
+        """Properties once it has completed."""
+        return {**self.announced(config), **named_rules(self.rules, self.instant)}
+
+
+def named_rules(rules: BucketRules, instant: str) -> dict[str, str]:
+    """Properties that name rules by partition, of a resize that has completed."""
+    return {EXPRESSIONS: rules.expressions, RULE_TYPE: REGEX, RULES: instant}
 
 
 def format_resizes(resizes: Iterable[Resize]) -> str:
@@ -150,17 +210,65 @@ def settled_counts(config: TableConfig, timeline: Timeline) -> dict[str, str]:
     return {key: value for key, value in changes.items() if config.raw.get(key, "") != value}
 
 
+def announced_rules(config: TableConfig) -> str | None:
+    """The instant of the last resize of some partitions, which may not have completed, or may be undone."""
+    return config.raw.get(RULES, "").rstrip("?") or None
+
+
+def settled_rules(config: TableConfig, timeline: Timeline) -> dict[str, str]:
+    """Properties to change so that they name the rules by partition that count; none where they do.
+
+    Only resizes of this project are followed. A rescale of Apache's leaves partitions as they are whose count it takes
+    for unchanged, so that its rules do not tell.
+
+    Args:
+        config: the table's properties, loaded under the table's lock or to be checked only.
+        timeline: of the table, as it is now.
+
+    Raises:
+        CorruptFileError: a replacecommit, a file of rules or, if it is needed, the archive are damaged.
+        MissingFileError: a file of rules is gone.
+    """
+    mark, known = config.raw.get(RULES, ""), announced_rules(config)
+    last = max((one.time for one in _rescales(timeline) if _is_by_partition(one, timeline)), default=None)
+    if last is not None and (known is None or known < last):
+        known, mark = last, f"{last}?"
+    if known is None or any(one.time == known for one in timeline.pending):
+        return {}
+    if _is_surely_committed(Resize(known, 1, 1, confirmed=not mark.endswith("?")), timeline):
+        rules = None if mark == known else read_rules(timeline.storage, known)
+        changes = {} if rules is None else named_rules(rules, known)
+    else:
+        before = StoredRules.load(
+            timeline.storage, lambda time: time < known and timeline.is_committed(time), lambda: known
+        )
+        named = before is not None and before.instant != INITIAL
+        changes = {
+            EXPRESSIONS: "" if before is None else before.rules.expressions,
+            RULES: before.instant if before is not None and named else "",
+        }
+    return {key: value for key, value in changes.items() if config.raw.get(key, "") != value}
+
+
 def with_resize(config: TableConfig, resize: Resize) -> str:
     """The text of the property with one more resize."""
     others = [one for one in recorded_resizes(config) if one.instant != resize.instant]
     return format_resizes([*others, resize])
 
 
+def _rescales(timeline: Timeline) -> list[Instant]:
+    """Completed replacecommits on the timeline, oldest first, of which some may be resizes."""
+    return [write for write in timeline.writes if write.action == Action.REPLACECOMMIT]
+
+
 def _active_resizes(timeline: Timeline) -> list[Resize]:
-    """Those of completed replacecommits on the timeline, oldest first."""
-    writes = (write for write in timeline.writes if write.action == Action.REPLACECOMMIT)
-    resizes = (resize_of(timeline.extra_metadata(write), write.time) for write in writes)
+    """Resizes of the whole table on the timeline, oldest first."""
+    resizes = (resize_of(timeline.extra_metadata(write), write.time) for write in _rescales(timeline))
     return [one for one in resizes if one is not None]
+
+
+def _is_by_partition(write: Instant, timeline: Timeline) -> bool:
+    return timeline.extra_metadata(write).get(RESCALE_KEY) == BY_PARTITION
 
 
 def _merged(entries: Iterable[Resize], active: Iterable[Resize]) -> list[Resize]:

@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import Any, Final, Self
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from table_writer.clustering.curves import MOST_AXES
 from table_writer.clustering.order import Layout
 from table_writer.plan import clustering_options as keys
 from table_writer.plan.options import WriteOptions
+from table_writer.slots.partition_files import matches_partition
 from table_writer.tagging.files import are_buckets
 
 STRATEGY: Final = "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"
@@ -180,7 +180,7 @@ def chosen_partitions(names: Iterable[str], options: WriteOptions, patterns: Seq
         for name in names
         if (not selected or name in selected)
         and regex.fullmatch(name)
-        and (not patterns or any(_matches(name, pattern) for pattern in patterns))
+        and (not patterns or any(matches_partition(name, pattern) for pattern in patterns))
     )
     mode = _filter_mode(options)
     if mode == "DAY_ROLLING":
@@ -221,11 +221,6 @@ def _refuse_run_class(options: WriteOptions, *, bucketed: bool) -> None:
             f"{keys.RUN_CLASS.key}={given}: files of tables without buckets are merged and sorted together, which is "
             "SparkSortAndSizeExecutionStrategy"
         )
-
-
-def _matches(name: str, pattern: str) -> bool:
-    # only `*` is special, as for the deletion of partitions
-    return fnmatchcase(name, pattern.strip("/").replace("[", "[[]").replace("?", "[?]"))
 
 
 def _groups(rows: Iterable[dict[str, Any]], most: int) -> list[list[dict[str, Any]]]:

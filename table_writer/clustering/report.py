@@ -1,4 +1,4 @@
-"""What a clustering did, for people and programs."""
+"""What a clustering or a resize did, for people and programs."""
 
 from __future__ import annotations
 
@@ -57,3 +57,54 @@ class ClusteringReport:
             return f"{self.state}: {self.instant}, of whose {self.files_before:,} files another tool has changed some"
         verb = "would cluster" if self.state == "dry run" else f"planned as {self.instant}:"
         return f"{verb} {files} into {self.files_after:,} files {by}"
+
+
+@dataclass(frozen=True)
+class ResizeReport:
+    """What a change of the number of buckets did, or would.
+
+    Attributes:
+        instant: of the commit; None where nothing was changed.
+        state: `nothing`, `dry run` or `completed`.
+        before: buckets of each partition before; of the one with most where they differ.
+        after: buckets of each partition afterwards.
+        way: `split` (each file group by itself), `merge` (several into one), `overwrite` (all rows exchanged), or
+            `mixed` where partitions had different numbers.
+        partitions: number of partitions with files that are changed.
+        files_before: number of files that are replaced.
+        bytes_before: their sizes.
+        files_after: number of files written; 0 where nothing was written, as in the next fields.
+        bytes_after: their sizes.
+        rows: written.
+        bytes_encoded: of column chunks that were encoded for it.
+        seconds: from start to end.
+        rules: `hoodie.bucket.index.partition.expressions` of the table from then on; empty for one count.
+    """
+
+    instant: str | None
+    state: str
+    before: int
+    after: int
+    way: str
+    partitions: int = 0
+    files_before: int = 0
+    bytes_before: int = 0
+    files_after: int = 0
+    bytes_after: int = 0
+    rows: int = 0
+    bytes_encoded: int = 0
+    seconds: float = 0.0
+    rules: str = ""
+
+    def __str__(self) -> str:
+        if self.state == "nothing":
+            return f"nothing to do: {self.before:,} buckets"
+        way = "in several ways" if self.way == "mixed" else f"by {self.way}"
+        counts = f"{self.before:,} to {self.after:,} buckets {way}"
+        files = f"{self.files_before:,} files ({self.bytes_before / 1e6:,.1f} MB) of {self.partitions:,} partitions"
+        if self.state == "dry run":
+            return f"would resize {counts}: {files}"
+        return (
+            f"resized {counts}: {files} into {self.files_after:,} files ({self.bytes_after / 1e6:,.1f} MB), "
+            f"{self.rows:,} rows, instant {self.instant}, {self.seconds:.1f} s"
+        )

@@ -48,11 +48,13 @@ class BucketFile:
     Attributes:
         partition: its path.
         bucket: by the old count.
+        before: the old count of its partition.
         file: the newest base file.
     """
 
     partition: str
     bucket: int
+    before: int
     file: CurrentFile
 
 
@@ -62,7 +64,7 @@ class RescalePlan:
 
     Attributes:
         files: how files are read and written.
-        keys: by which rows lie in buckets, with the old count.
+        keys: by which rows lie in buckets.
         after: the new count.
         memory: bytes of rows that a task may hold; None for any number.
     """
@@ -82,7 +84,7 @@ class RescalePlan:
         Raises:
             UnsupportedTableError: a row does not belong into the old bucket.
         """
-        before = self.keys.buckets
+        before = file.before
         common = math.lcm(before, self.after)
         if common <= _MOST_COUNT:
             places = self._buckets(rows, common)
@@ -113,12 +115,18 @@ BucketClass = tuple[BucketFile, ...]
 """Files of one partition whose rows go to buckets to which no other file's rows go."""
 
 
-def bucket_classes(files: Iterable[BucketFile], after: int, before: int) -> list[BucketClass]:
-    """Files in the classes of two counts of which one divides the other."""
-    common = math.gcd(before, after)
+def bucket_classes(files: Iterable[BucketFile], after: int) -> list[BucketClass]:
+    """Files in the classes of two counts, of their partition; of counts of which none divides the other, larger ones.
+
+    >>> one, two = (BucketFile("", bucket, 4, CurrentFile(str(bucket), "", "")) for bucket in (1, 3))
+    >>> [[file.bucket for file in members] for members in bucket_classes([one, two], 2)]
+    [[1, 3]]
+    >>> [[file.bucket for file in members] for members in bucket_classes([one, two], 8)]
+    [[1], [3]]
+    """
     classes: dict[tuple[str, int], list[BucketFile]] = {}
     for file in files:
-        classes.setdefault((file.partition, file.bucket % common), []).append(file)
+        classes.setdefault((file.partition, file.bucket % math.gcd(file.before, after)), []).append(file)
     return [tuple(sorted(members, key=lambda one: one.bucket)) for members in classes.values()]
 
 

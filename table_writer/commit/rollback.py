@@ -19,6 +19,7 @@ from table_format.errors import (
     UnsupportedTableError,
 )
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
+from table_format.keys.partition_buckets import drop_rules
 from table_format.slices.file_names import BaseFileName, parse_base_file_names
 from table_format.slices.file_slices import list_data_files
 from table_format.storage import Storage
@@ -195,6 +196,8 @@ def _execute(client: TableClient, rollback: str, plan: RollbackPlan) -> Rollback
     ensure_state(storage, Instant(rollback, Action.ROLLBACK, State.INFLIGHT), b"")
     metadata = RollbackMetadata(rollback, 0, [(plan.instant, plan.action)])
     _delete_files(storage, plan)
+    if plan.action == Action.REPLACECOMMIT:
+        drop_rules(storage, lambda time: time == plan.instant)  # those of a resize that has not completed
     for deletion in plan.requests:
         metadata.partitions.setdefault(deletion.partition, RollbackPartition()).deleted.extend(deletion.files)
     for partition_path in metadata.partitions:

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from table_format.config.table_config import PROPERTIES_PATH, TableConfig, update_table_config
 from table_format.errors import CorruptFileError, UnsupportedTableError
-from table_format.keys.partition_buckets import EXPRESSIONS
-from table_format.table.bucket_counts import COUNT, RECORD_KEY, RESIZES, settled_counts
+from table_format.keys.partition_buckets import EXPRESSIONS, RULE_TYPE, drop_rules
+from table_format.table.bucket_counts import COUNT, RECORD_KEY, RESIZES, RULES, settled_counts, settled_rules
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 
@@ -52,6 +52,8 @@ _SINGLE: Final = (
     "hoodie.metadata.index.column.stats.column.list",
     "hoodie.parquet.block.size",
     RESIZES,
+    RULE_TYPE,
+    RULES,
 )
 
 _PREFIXES: Final = ("hoodie.keygen.", "hoodie.datasource.write.slash.separated.")
@@ -75,13 +77,13 @@ def recorded_text(begun: Mapping[str, str], config: TableConfig) -> str:
 
 
 def lost_properties(config: TableConfig, timeline: Timeline) -> dict[str, str]:
-    """Properties that the newest commit with a record has and the table no longer has, and the count of a resize.
+    """Properties that the newest commit with a record has and the table no longer has, and the counts of resizes.
 
     Raises:
         UnsupportedTableError: a property that the layout of files depends on has changed.
         CorruptFileError: the commit's record is damaged.
     """
-    counts = settled_counts(config, timeline)
+    counts = _settled(config, timeline)
     config = TableConfig({**config.raw, **counts})
     recorded, place = _newest(config, timeline)
     for key in _FIXED:
@@ -94,7 +96,7 @@ def lost_properties(config: TableConfig, timeline: Timeline) -> dict[str, str]:
 
 
 def settle_counts(client: TableClient, timeline: Timeline) -> None:
-    """Bring the table's bucket count up to date, after a resize that died, or was rolled back or restored away.
+    """Bring the table's bucket counts up to date, after a resize that died, or was rolled back or restored away.
 
     Callers hold the table's lock.
 
@@ -105,8 +107,9 @@ def settle_counts(client: TableClient, timeline: Timeline) -> None:
     Raises:
         CorruptFileError: the properties, a replacecommit or, if it is needed, the archive are damaged.
     """
-    changes = settled_counts(client.config, timeline)
+    changes = _settled(client.config, timeline)
     if changes:
+        _drop_undone_rules(changes, timeline)
         update_table_config(client.storage, changes)
         client.reload()
 
@@ -125,8 +128,10 @@ def settle_properties(client: TableClient, timeline: Timeline, adopt: Adopt | No
         UnsupportedTableError: as for `lost_properties`.
     """
     lost = lost_properties(client.config, timeline)
+    _drop_undone_rules(lost, timeline)
     added = adopt(TableConfig({**client.config.raw, **lost})) if adopt else {}
-    taken = {key: text for key, text in lost.items() if key not in client.config.raw}
+    settled = _settled(client.config, timeline)
+    taken = {key: text for key, text in lost.items() if key not in client.config.raw and key not in settled}
     if taken:
         _log.warning(
             "%s: another tool took %s out of %s; they are put back as the newest commit has them",
@@ -137,6 +142,18 @@ def settle_properties(client: TableClient, timeline: Timeline, adopt: Adopt | No
     if lost or added:
         update_table_config(client.storage, {**lost, **added})
         client.reload()
+
+
+def _settled(config: TableConfig, timeline: Timeline) -> dict[str, str]:
+    """Properties about bucket counts that resizes have changed, or that go with a resize that is undone."""
+    return settled_counts(config, timeline) | settled_rules(config, timeline)
+
+
+def _drop_undone_rules(changes: Mapping[str, str], timeline: Timeline) -> None:
+    """Delete the rules of an undone resize, before the properties cease to name it."""
+    if RULES in changes:
+        known = {one.time for one in timeline.instants}
+        drop_rules(timeline.storage, lambda time: time not in known and not timeline.is_committed(time))
 
 
 def _newest(config: TableConfig, timeline: Timeline) -> tuple[dict[str, str], str]:

@@ -9,10 +9,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from table_format.codecs.avro_schema import schema_text
-from table_format.config.table_config import KeyGeneratorType, TableConfig
+from table_format.config.table_config import KeyGeneratorType, TableConfig, load_table_config
 from table_format.errors import CorruptFileError, OptionError, SchemaError, UnsupportedTableError, did_you_mean
 from table_format.keys.partition_buckets import REGEX, BucketRules, StoredRules, agreed_rules, claimed_rules
-from table_format.table.bucket_counts import RESIZES
+from table_format.table.bucket_counts import RESIZES, RULES, announced_rules
 from table_format.table.client import TableClient
 from table_writer.plan import option_registry as registry
 from table_writer.plan.bucket_options import PARTITION_BUCKETS, PARTITION_RULE
@@ -172,6 +172,15 @@ def warn_of_other_count(options: WriteOptions, config: TableConfig) -> None:
             registry.BUCKETS.key,
             chosen,
         )
+    rules, given = config.raw.get(PARTITION_BUCKETS.key, ""), options.texts.get(PARTITION_BUCKETS.key)
+    if given is not None and config.raw.get(RULES) and given != rules:
+        _LOG.warning(
+            "%s: partitions of this table were resized, and %s=%s counts; %s of this job does not: leave it out",
+            config.name,
+            PARTITION_BUCKETS.key,
+            rules,
+            given,
+        )
 
 
 def bucket_rules(options: WriteOptions, config: TableConfig) -> BucketRules | None:
@@ -203,7 +212,10 @@ def checked_rules(
     """
     uri = client.storage.uri
     try:
-        stored = StoredRules.load(client.storage, is_committed)
+        # properties as they are now: a resize names its file there first
+        stored = StoredRules.load(
+            client.storage, is_committed, lambda: announced_rules(load_table_config(client.storage))
+        )
     except CorruptFileError as error:
         raise UnsupportedTableError(f"{uri}: bucket counts differ between partitions: {error}") from error
     return agreed_rules(bucket_rules(options, client.config), stored, uri)
@@ -306,8 +318,9 @@ def _fixed_count(config: TableConfig) -> str | None:
 
 
 def _stored_rules(config: TableConfig) -> str | None:
-    """Bucket counts by partition of a table that records its count; empty for none."""
-    return None if config.bucket_count is None else config.raw.get(PARTITION_BUCKETS.key, "")
+    """Bucket counts by partition of a table that records its count, empty for none; None as for `_fixed_count`."""
+    changed = config.bucket_count is None or config.raw.get(RULES)
+    return None if changed else config.raw.get(PARTITION_BUCKETS.key, "")
 
 
 def _stored_list(config: TableConfig) -> str | None:

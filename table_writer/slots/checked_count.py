@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from table_format.config.table_config import TableConfig
-from table_format.table.bucket_counts import RESIZES
+from table_format.table.bucket_counts import RESIZES, RULES
 from table_format.timeline.timeline import Timeline
 from table_writer.plan.options import WriteOptions
-from table_writer.plan.properties import bucket_count, hash_fields, index_type
+from table_writer.plan.properties import bucket_count, bucket_rules, hash_fields, index_type
 
-#: In a commit's extra metadata: JSON of the count, the hash fields, and the times of the writes before it.
+#: In a commit's extra metadata: JSON of the counts, the hash fields, and the times of the writes before it.
 KEY: Final = "hoodie.catalog.checked.buckets"
 
 
@@ -28,10 +28,12 @@ class CheckedCount:
     Attributes:
         buckets: file groups per partition.
         fields: record key fields that decide the bucket, in the order of the record key.
+        rules: of partitions with other counts; empty for none.
     """
 
     buckets: int
     fields: tuple[str, ...]
+    rules: str = ""
 
     @classmethod
     def of(cls, options: WriteOptions, config: TableConfig) -> CheckedCount | None:
@@ -40,11 +42,17 @@ class CheckedCount:
         Raises:
             OptionError: neither the table nor the job says it.
         """
-        fixed = config.bucket_count is not None and not config.raw.get(RESIZES)
+        resized = config.raw.get(RESIZES) or config.raw.get(RULES)
+        fixed = config.bucket_count is not None and not resized
         if index_type(options, config) != "BUCKET" or fixed:
             return None
         named = hash_fields(options, config)
-        return cls(bucket_count(options, config), tuple(name for name in config.record_key_fields if name in named))
+        rules = bucket_rules(options, config)
+        return cls(
+            bucket_count(options, config),
+            tuple(name for name in config.record_key_fields if name in named),
+            "" if rules is None else rules.expressions,
+        )
 
     def is_recorded(self, timeline: Timeline) -> bool:
         """Whether the newest write was checked by this, and no other one has completed that it did not know of."""
@@ -54,13 +62,15 @@ class CheckedCount:
             return False
         try:
             recorded: Any = json.loads(text)
-            same = [recorded["buckets"], recorded["fields"]] == [self.buckets, [*self.fields]]
+            checked = recorded["buckets"], recorded["fields"], recorded.get("rules", "")
+            same = checked == (self.buckets, [*self.fields], self.rules)
             known = {newest.time, *recorded["writes"]}
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, AttributeError):
             return False
         return same and all(write.time in known for write in timeline.writes)
 
     def record(self, timeline: Timeline) -> Mapping[str, str]:
         """What a commit records: its write was checked, as of the timeline that the check looked at."""
         writes = [write.time for write in timeline.writes]
-        return {KEY: json.dumps({"buckets": self.buckets, "fields": [*self.fields], "writes": writes})}
+        rules = {"rules": self.rules} if self.rules else {}
+        return {KEY: json.dumps({"buckets": self.buckets, "fields": [*self.fields], **rules, "writes": writes})}

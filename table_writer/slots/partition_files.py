@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import pyarrow as pa
@@ -91,3 +92,14 @@ class PartitionFiles:
         if self._open_metadata is not None:
             return self._open_metadata()
         return MetadataTable.open(self._client, self._timeline)
+
+
+def matches_partition(name: str, pattern: str) -> bool:
+    """Whether a partition's path is one, or matches a pattern, of those that callers give.
+
+    Only `*` is special, as in Apache's option of partitions to delete.
+
+    >>> matches_partition("day=2026-11-27", "day=2026-*"), matches_partition("a?", "a?/"), matches_partition("ab", "a?")
+    (True, True, False)
+    """
+    return fnmatchcase(name, pattern.strip("/").replace("[", "[[]").replace("?", "[?]"))

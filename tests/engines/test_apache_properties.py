@@ -1,5 +1,6 @@
 """Real Apache releases before and after our writes: merge rules, erased properties, altered columns, bucket rules."""
 
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,11 @@ from catalog import Table
 from table_format.errors import OptionError, UnsupportedTableError
 from table_format.keys.java_hash import bucket_id_one
 from table_format.table.client import TableClient
+from table_writer.execution.local import LocalExecutor
+from table_writer.plan.options import WriteOptions
+from table_writer.resize import ResizeRequest, resize
 from tests.support.apache_hudi_client import ApacheHudi
+from tests.support.faults import Faults, FaultyStorage, dying
 from tests.support.local_writes import LocalTable
 
 pytestmark = [pytest.mark.engine]
@@ -243,6 +248,69 @@ def test_bucket_counts_by_partition(release: Release, tmp_path: Path) -> None:
         assert plan.count() == 1, row
     with pytest.raises(UnsupportedTableError, match=r"partition_bucket_index_meta/configs/\d+\.hashing_config"):
         ours(path).write("upsert", pa.Table.from_pylist(data, schema), {BUCKETS: "8"})
+
+
+def resized(path: Path) -> None:
+    """Partition b+c gets 8 buckets."""
+    client, options = (
+        TableClient.open(FaultyStorage(str(path))),
+        WriteOptions.of({"hoodie.catalog.write.progress": "false"}),
+    )
+    resize(client, options, LocalExecutor(1), ResizeRequest(8, ("b+c",)))
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_resize_of_a_partition_binds_apache(release: Release, tmp_path: Path, dies: bool) -> None:
+    """A job of 1.2.0 writes by the new rules; by the old ones where the resize died, whose rules go with it."""
+    apache, path = release("1.2.0"), tmp_path / "t"
+    schema = pa.schema({"id": pa.string(), "ts": pa.int64(), "part": pa.string()})
+
+    def data(keys: range, ts: int) -> pa.Table:
+        rows = [{"id": f"k{n}", "ts": ts, "part": ["a=1/x", "b+c"][n % 2]} for n in keys]
+        return pa.Table.from_pylist(rows, schema)
+
+    table = hudi_catalog.create_table(
+        path, schema, record_key="id", partition_by="part", ordering="ts", buckets=4,
+        options={"hoodie.bucket.index.partition.expressions": "^a,2"},
+    )  # fmt: skip
+    table.upsert(data(range(60), 1))
+    publication = 0
+    if dies:
+        copy = Path(shutil.copytree(path, tmp_path / "copy"))
+        FaultyStorage.faults = Faults()
+        resized(copy)
+        steps = FaultyStorage.faults.log
+        publication = next(at for at, one in enumerate(steps, 1) if re.match(r"create \S+\d\.replacecommit$", one))
+    with dying(publication):
+        resized(path)
+    assert bool([*path.glob(".hoodie/*.replacecommit")]) is not dies
+    rules = path / ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
+    assert len([*rules.iterdir()]) == 2
+    job = {
+        **ORDERED,
+        **UPSERT,
+        **KEEP_VERSION,
+        BUCKETS: "4",
+        "hoodie.upsert.shuffle.parallelism": "1",
+        "hoodie.metadata.index.column.stats.enable": "true",
+        "hoodie.datasource.write.partitionpath.field": "part",
+        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+    }
+    apache.write(path, data(range(30, 120), 2), job, "append")  # rolls a dead resize back
+    assert len([*rules.iterdir()]) == 2 - dies
+    hudi_catalog.open_table(path).upsert(data(range(90, 150), 3))
+    expected = {f"k{n}": 1 + (n >= 30) + (n >= 90) for n in range(150)}
+    read = scanned(path)
+    for rows_read in (read, apache.read(path), release("0.15.0").read(path)):
+        assert len(rows_read) == 150
+        assert dict(zip(rows_read["id"].to_pylist(), rows_read["ts"].to_pylist(), strict=True)) == expected
+    counts = {"a=1/x": 2, "b+c": 4 if dies else 8}
+    for key, part, file in zip(*(read[name].to_pylist() for name in ("id", "part", "_hoodie_file_name")), strict=True):
+        assert int(file[:8]) == bucket_id_one([key], counts[part])
+    for key in expected:
+        plan = Table.open(str(path)).scan(f"id = '{key}'")
+        assert plan.count() == 1
+        assert next(one for one in plan.plan().stages if one.name == "bucket").reason.startswith("1 of 2, 1 of ")
 
 
 def test_our_counts_by_partition_bind_apache(release: Release, tmp_path: Path) -> None:

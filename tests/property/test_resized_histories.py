@@ -9,11 +9,14 @@ from __future__ import annotations
 import tempfile
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hudi_catalog.table import Table, open_table
-from table_format.table.bucket_counts import RESCALE_KEY
+from table_format.errors import UnsupportedTableError
+from table_format.keys.partition_buckets import EXPRESSIONS
+from table_format.table.bucket_counts import RESCALE_KEY, settled_rules
 from table_format.table.client import TableClient
 from table_writer.execution.local import LocalExecutor
 from table_writer.plan.options import WriteOptions
@@ -29,8 +32,8 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("upsert"), ROWS),
         st.tuples(st.sampled_from(["delete", "overwrite"]), ROWS),
-        st.tuples(st.just("resize"), st.tuples(st.integers(1, 9), DEATHS)),
-        st.tuples(st.just("resize"), st.tuples(st.sampled_from([2, 4, 8]), DEATHS)),
+        st.tuples(st.just("resize"), st.tuples(st.integers(1, 9), DEATHS, st.just(""))),
+        st.tuples(st.just("resize"), st.tuples(st.sampled_from([2, 4, 8]), DEATHS, st.sampled_from("abc*"))),
         st.tuples(st.just("restore"), st.integers(0, 5)),
         st.tuples(st.sampled_from(["rollback", "clean"]), st.none()),
     ),
@@ -51,17 +54,25 @@ class ResizedHistory(History):
             return
         if not self.states:
             return
-        count, death = value
+        count, death, partition = value
+        config = self.table.config
+        by_rules = {**config.raw, **settled_rules(config, self.table.client.timeline())}.get(EXPRESSIONS)
+        if partition in "abc" and not any(p == partition for p, _ in self.state.values()):
+            partition = "*" if by_rules and self.state else ""
+        if by_rules and not partition:
+            with pytest.raises(UnsupportedTableError, match="own bucket counts"):
+                self.table.resize(count, options=EAGER)
+            return
         client = TableClient.open(FaultyStorage(self.path))
         with dying(death or 0):
-            resize(client, WriteOptions.of(EAGER), LocalExecutor(1), ResizeRequest(count))
+            resize(client, WriteOptions.of(EAGER), LocalExecutor(1), ResizeRequest(count, tuple(partition)))
         timeline = self.table.client.timeline()
         newest = timeline.writes[-1]
         if newest.time != self.states[-1][0]:
             assert RESCALE_KEY in timeline.extra_metadata(newest)
             self.states.append((newest.time, self.state))
         else:
-            assert death is not None or self.table.config.bucket_count == count
+            assert death is not None or partition or self.table.config.bucket_count == count
 
     def check_keys(self, table: Table, **question: Any) -> None:
         state = rows_of(table, **question)
