@@ -16,7 +16,9 @@ import pyarrow.compute as pc
 
 from table_format.codecs.arrow_numpy import one_chunk, to_numpy
 from table_format.config.table_config import TableConfig
+from table_format.errors import OptionError
 from table_format.instant import Action, format_instant_time, instant_epoch_ms, is_calendar_time
+from table_format.keys.partition_buckets import BucketRules, claimed_rules
 from table_format.metadata_table.reader import MetadataTable
 from table_format.metadata_table.slices import open_complete_timeline
 from table_format.slices.file_slices import latest_file_slices, list_data_files
@@ -77,8 +79,9 @@ class SkewStats:
         largest: bytes of the fullest one.
         largest_bucket: its number.
         ratio: `largest` by `mean`; 1 is even.
-        count: buckets of each partition; None where the table does not record it.
+        count: buckets of each partition, or of `partition`; None where the table does not record it.
         advised: the number that `resize --auto` would choose; `count` where that is good; None likewise.
+        partition: the fullest partition, where it alone should be resized; None for the whole table.
     """
 
     buckets: int
@@ -88,6 +91,7 @@ class SkewStats:
     ratio: float
     count: int | None = None
     advised: int | None = None
+    partition: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +222,7 @@ def table_stats(client: TableClient, *, small_limit: int = SMALL_FILE, now: floa
         version=config.version,
         partitions=pc.count_distinct(slices["partition"]).as_py() if slices.num_rows else 0,
         files=_files(files, slices, small_limit, "storage" if listing is None else "metadata table"),
-        skew=_skew(slices, bucket_count_as_of(config, timeline)) if _is_bucketed(config) else None,
+        skew=_skew(slices, _counts(config, timeline)) if _is_bucketed(config) else None,
         timeline=_timeline(timeline, now_ms, zone),
         metadata_timeline=None if metadata_timeline is None else _timeline(metadata_timeline, now_ms, zone),
         services=_services(timeline, archived, metadata_timeline, zone),
@@ -287,7 +291,17 @@ def advised_buckets(partition_bytes: Iterable[int], count: int, target: int = FI
     return next(parts for parts in range(1, count + 1) if count % parts == 0 and largest <= parts * target)
 
 
-def _skew(slices: pa.Table, count: int | str | None) -> SkewStats | None:
+def _counts(config: TableConfig, timeline: Timeline) -> BucketRules | None:
+    """Buckets of each partition, where the table records them."""
+    try:
+        rules = claimed_rules(config.raw, config.bucket_count)
+    except OptionError:
+        return None
+    count = bucket_count_as_of(config, timeline)
+    return rules or (BucketRules((), count) if isinstance(count, int) else None)
+
+
+def _skew(slices: pa.Table, counts: BucketRules | None) -> SkewStats | None:
     """By the first eight characters of file ids, which are the bucket."""
     ids: Any = one_chunk(slices["file_id"])
     heads: Any = pc.utf8_slice_codeunits(ids, 0, _BUCKET_DIGITS)
@@ -299,13 +313,23 @@ def _skew(slices: pa.Table, count: int | str | None) -> SkewStats | None:
     fullest, mean = int(sizes.argmax()), float(sizes.mean())
     ratio = round(float(sizes[fullest]) / mean, 2) if mean else 1.0
     whole = SkewStats(len(kinds), round(mean), int(sizes[fullest]), int(kinds[fullest]), ratio)
-    if not isinstance(count, int):
-        return whole
-    partitions = to_numpy(one_chunk(slices["partition"]).dictionary_encode().indices)
-    by_partition = np.bincount(partitions, slice_sizes(slices)[0])
-    return dataclasses.replace(
-        whole, count=count, advised=advised_buckets(by_partition.astype(np.int64).tolist(), count)
-    )
+    return whole if counts is None else _with_advice(whole, slices, counts)
+
+
+def _with_advice(skew: SkewStats, slices: pa.Table, rules: BucketRules) -> SkewStats:
+    """What to do about the fullest partition: resize the table, or that partition where most others are well filled."""
+    paths = one_chunk(slices["partition"]).dictionary_encode()
+    names: list[Any] = paths.dictionary.to_pylist()
+    nbytes = np.bincount(to_numpy(paths.indices), slice_sizes(slices)[0], len(names))
+    counts = np.array(rules.counts_of(names), np.int64)
+    fullest = int(np.argmax(nbytes / counts))
+    count = int(counts[fullest])
+    advised = advised_buckets([int(nbytes[fullest])], count)
+    usual = advised_buckets([int(np.median(nbytes / counts) * count)], count)
+    alone = bool(rules.rules) or (len(names) > 1 and usual <= count < advised)
+    if rules.rules and advised < count:
+        advised = count
+    return dataclasses.replace(skew, count=count, advised=advised, partition=names[fullest] if alone else None)
 
 
 def _timeline(timeline: Timeline, now_ms: float, zone: str) -> TimelineStats:

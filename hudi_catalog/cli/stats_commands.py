@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 from typing import Annotated
 
 import pyarrow as pa
@@ -101,8 +102,10 @@ def _advice(skew: SkewStats) -> str:
     if skew.count is None or skew.advised is None or skew.advised in (1, skew.count):
         return ""
     size = "larger" if skew.advised > skew.count else "smaller"
-    command = f"resize to {skew.advised:,} (hudi-catalog resize PATH --auto)"
-    return f"; files are {size} than {bytes_text(FILE_TARGET)}: {command}"
+    one = "" if skew.partition is None else f" --partition {shlex.quote(skew.partition)}"
+    whose = "" if skew.partition is None else f" of partition {skew.partition}"
+    command = f"resize to {skew.advised:,} (hudi-catalog resize PATH --auto{one})"
+    return f"; files{whose} are {size} than {bytes_text(FILE_TARGET)}: {command}"
 
 
 def _files(statistics: TableStats) -> str:

@@ -102,7 +102,7 @@ def test_resize(shop: str) -> None:
     for arguments, words in (((), "--buckets N"), (("--buckets", "3", "--auto"), "--buckets N")):
         with pytest.raises(OptionError, match=words):
             CliRunner().invoke(app, ["resize", shop, *arguments], catch_exceptions=False)
-    with pytest.raises(UnsupportedTableError, match="--partition a"):
+    with pytest.raises(UnsupportedTableError, match="a table without partitions is resized as a whole"):
         CliRunner().invoke(app, ["resize", shop, "--buckets", "3", "--partition", "a"], catch_exceptions=False)
 
 
@@ -114,6 +114,23 @@ def test_stats_tell_when_files_of_buckets_are_too_large(shop: str, monkeypatch: 
     assert skew["count"] == 1
     assert skew["advised"] > 1
     assert f"resize to {skew['advised']} (hudi-catalog resize PATH --auto)" in run("stats", shop)
+
+
+def test_stats_tell_which_partition_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "visits")
+    visits = hudi_catalog.create_table(path, "id bigint, p string", record_key="id", partition_by="p", buckets=2)
+    visits.insert([{"id": n, "p": "big one" if n >= 8 else f"p{n}"} for n in range(4000)])
+    target = 2 * max(file.stat().st_size for file in tmp_path.glob("visits/p1/*.parquet"))
+    monkeypatch.setattr(table_stats.advised_buckets, "__defaults__", (target,))
+    skew = json.loads(run("stats", path, "--json"))["skew"]
+    assert (skew["count"], skew["partition"]) == (2, "big one")
+    assert f"resize to {skew['advised']} (hudi-catalog resize PATH --auto --partition 'big one')" in run("stats", path)
+    text = run("resize", path, "--buckets", str(skew["advised"]), "--partition", "big*")
+    assert text.startswith(f"resized 2 to {skew['advised']} buckets by split: 2 files")
+    assert "1.1 and later follow the table's new rules" in text
+    again = json.loads(run("stats", path, "--json"))["skew"]
+    assert (again["count"], again["advised"], again["partition"]) == (skew["advised"], skew["advised"], "big one")
+    assert "resize to" not in run("stats", path)
 
 
 @pytest.mark.parametrize("command", ["clean", "repair", "stats"])
