@@ -254,9 +254,16 @@ def _partition_rules(snapshot: Snapshot, options: ScanOptions) -> BucketRules | 
         return f"neither hoodie.properties nor the options name them by {EXPRESSIONS}"
     if claimed != stored.rules:
         return f"they are not {claimed.expressions!r} and {claimed.default} buckets elsewhere, which are named"
-    if (stored.versions > 1 or stored.instant != INITIAL) and not snapshot.is_latest:
+    if not (snapshot.is_latest or _is_since(snapshot, stored)):
         return "they changed, and this is an earlier state"
     return claimed
+
+
+def _is_since(snapshot: Snapshot, stored: StoredRules) -> bool:
+    """Whether a state is one of those since the rules last changed; told by instants, which layout 1 orders."""
+    if snapshot.timeline.layout != 1:
+        return stored.versions == 1 and stored.instant == INITIAL
+    return snapshot.instant is not None and snapshot.instant >= stored.instant
 
 
 def _too_large(counts: NDArray[np.int64], buckets: NDArray[np.int64]) -> str | None:

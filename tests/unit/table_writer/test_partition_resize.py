@@ -108,6 +108,9 @@ def test_one_partition_changes_and_no_other(tmp_path: Path, before: int, after: 
     table.upsert(rows(*range(10, 90), value=100), QUIET)
     check_files(table, (before, after, before))
     assert len(content(table)) == 90
+    assert content(table, as_of=report.instant) == rows_before
+    assert verdict(table, as_of=report.instant).startswith("1 of ")
+    assert_pruned_plans_find_all(table, rows_before, as_of=report.instant)
 
 
 def test_partitions_of_several_counts_and_patterns(tmp_path: Path) -> None:
