@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import math
-import posixpath
 from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any, Final
 
 from hudi_catalog.hive.options import SCAN_KEYS, SECRET_FILE, SERVICE_KEYS, HiveOptions
 from hudi_catalog.hive.planning import HivePlanner, TableFolders
-from hudi_catalog.server.admission import Admission, Callers, keep_encoded
+from hudi_catalog.server.admission import Admission, Callers
+from hudi_catalog.server.contract import HIVE_METHODS, PURPOSE, VERSION, own_service
 from hudi_catalog.server.endpoints import Endpoint
 from hudi_catalog.server.hosting import hosted
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.security import Secret
-from hudi_catalog.server.thrift_calls import Buffers, Call, ThriftCalls, encode_reply, load_service
+from hudi_catalog.server.thrift_calls import Buffers, Call, ThriftCalls, encode_reply
 from hudi_catalog.server.warehouse_service import WarehouseComponents, WarehouseService, WarehouseSettings
-from table_format.errors import HudiError
+from table_format.errors import HudiError, ServiceError
 
-IDL: Final = "hudi_hive.thrift"
-VERSION: Final = 2
 HIVE_CALLERS: Final = Callers(
-    purpose="hive 2",
     version=VERSION,
-    signed_version=2,
+    purposes={VERSION: PURPOSE, 2: "hive 2"},
     name="the storage handler",
     possessive="Hive's",
     update=(
@@ -37,14 +33,6 @@ HIVE_CALLERS: Final = Callers(
     ),
     setting=f"{SECRET_FILE} in Hive's configuration",
 )
-
-
-@functools.cache
-def hive_service() -> ModuleType:
-    """The Thrift contract; a `ScanRequest` that was read has its raw bytes in `encoded`."""
-    service = load_service(posixpath.join(posixpath.dirname(__file__), IDL))
-    keep_encoded(service.ScanRequest)
-    return service
 
 
 _NAME = "hive"
@@ -73,7 +61,7 @@ class HiveService(ThriftCalls):
         self._log = log or QueryLog()
         self._admission = Admission(HIVE_CALLERS, secret)
         self._planner = HivePlanner(tables, options or HiveOptions(), self._log)
-        self._structs: Any = hive_service()
+        self._structs: Any = own_service()
         self._answers = {"pin": self._planner.pin, "splits": self._splits, "statistics": self._statistics}
 
     def close(self) -> None:
@@ -81,10 +69,14 @@ class HiveService(ThriftCalls):
         self._planner.close()
 
     def _contract(self, frame: bytes) -> ModuleType:  # noqa: ARG002
-        return hive_service()
+        return own_service()
 
     def _answer(self, contract: ModuleType, call: Call) -> Buffers:
         request = call.arguments.request
+        if call.name not in HIVE_METHODS:
+            raise ServiceError(
+                f"{call.name}: this service is for Hive; Trino's connector asks `hudi-catalog serve trino`"
+            )
         try:
             self._admission.check(call.name, request, call.arguments.credential)
             result = self._answers[call.name](request)

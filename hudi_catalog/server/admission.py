@@ -1,7 +1,7 @@
 """Admission of requests from our own code in engines: versions of their contract, and signatures by the shared secret.
 
 Hive's storage handler and Trino's connector send a struct with a version and, where the service asks for its secret, a
-credential with it; `hudi_hive.thrift` says what is signed.
+credential with it; `hudi_catalog.thrift` says what is signed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hmac
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,31 +26,32 @@ _LENGTH = struct.Struct(">i")
 
 @dataclass(frozen=True, kw_only=True)
 class Callers:
-    """Those who call by one contract.
+    """Those who call from one engine.
 
     Attributes:
-        purpose: what the secret signs for: the contract and its version.
         version: newest version of the contract.
-        signed_version: first version whose signature covers the whole request.
+        purposes: what the secret signs for, by version; other versions do not sign the whole request.
         name: of the callers, for messages, as in the next ones.
         possessive: the engine's name with an apostrophe.
         update: how to bring them to the newest version.
         setting: names their secret.
     """
 
-    purpose: str
     version: int
-    signed_version: int
+    purposes: Mapping[int, str]
     name: str
     possessive: str
     update: str
     setting: str
 
-    def signature(self, secret: Secret, method: str, encoded: bytes, time_ms: int, nonce: bytes) -> bytes:
+    def signature(
+        self, secret: Secret, version: int, method: str, encoded: bytes, *, time_ms: int, nonce: bytes
+    ) -> bytes:
         """The signature that a caller with the shared secret sends with a request.
 
         Args:
             secret: shared with the service.
+            version: of the contract, as the request says it; one of `purposes`.
             method: the method called.
             encoded: the request's struct as encoded in the call.
             time_ms: milliseconds since 1970-01-01 UTC.
@@ -58,7 +59,7 @@ class Callers:
         """
         name = method.encode()
         parts = (_TIME.pack(time_ms), nonce, _LENGTH.pack(len(name)), name, encoded)
-        return secret.for_purpose(self.purpose).sign(b"".join(parts))
+        return secret.for_purpose(self.purposes[version]).sign(b"".join(parts))
 
 
 def keep_encoded(kind: Any) -> None:
@@ -129,7 +130,7 @@ class Admission:
             )
         if self._secret is None:
             return
-        if request.version < callers.signed_version:
+        if request.version not in callers.purposes:
             raise ServiceError(
                 f"{callers.name} speaks version {request.version}, whose signature leaves out parts of the "
                 f"request, and the service asks for the shared secret; {callers.update}"
@@ -145,7 +146,9 @@ class Admission:
             off = (credential.time - now) / 1000
             raise ServiceError(f"the request was signed {off:+.0f} s from the service's time; synchronize the clocks")
         nonce = credential.nonce or b""
-        expected = callers.signature(secret, method, request.encoded, credential.time, nonce)
+        expected = callers.signature(
+            secret, request.version, method, request.encoded, time_ms=credential.time, nonce=nonce
+        )
         if len(nonce) != _NONCE_BYTES or not hmac.compare_digest(expected, credential.signature):
             raise ServiceError(
                 f"{callers.possessive} secret is not the service's (see {callers.setting}), or the request was changed "

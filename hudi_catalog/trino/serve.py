@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from catalog.table import Table
+from hudi_catalog.server.contract import HIVE_METHODS, TRINO_METHODS, own_service
 from hudi_catalog.server.endpoints import Endpoint, address_for_clients
 from hudi_catalog.server.hosting import hosted
 from hudi_catalog.server.metrics import Metrics
@@ -23,7 +24,7 @@ from hudi_catalog.server.warehouse_service import WarehouseComponents, Warehouse
 from hudi_catalog.trino.base.names import TableName, TableNames
 from hudi_catalog.trino.base.scans import newest_schema, table_comment
 from hudi_catalog.trino.batches import OpenScans, SplitBatch, SplitBatches
-from hudi_catalog.trino.connector.calls import METHODS, ConnectorCalls, connector_service
+from hudi_catalog.trino.connector.calls import ConnectorCalls
 from hudi_catalog.trino.options import KEYS, SCAN_KEYS, THRIFT_CONNECTORS, TrinoOptions
 from hudi_catalog.trino.planning import IndexPlanner, SplitPlanner
 from hudi_catalog.trino.rows import RowServer
@@ -128,8 +129,8 @@ def _key_sets(table: Table) -> Iterator[tuple[str, ...]]:
 
 _NAME = "trino"
 _PRESTO = b"presto"
-_OWN = METHODS.encode()
-_METHOD = slice(8, 8 + len(_PRESTO))  # start of the method's name, after version and length
+_OWN = TRINO_METHODS.encode()
+_OF_HIVE = frozenset(name.encode() for name in HIVE_METHODS)
 _POSITION = struct.Struct(">Q")
 _DIGEST_BYTES = 16
 
@@ -177,9 +178,10 @@ class TrinoService(ThriftCalls):
         }
 
     def _contract(self, frame: bytes) -> ModuleType:
-        if frame[_METHOD].startswith(_OWN):
-            return connector_service()
-        return presto_service() if frame[_METHOD] == _PRESTO else trino_service()
+        name = frame[8 : 8 + int.from_bytes(frame[4:8])]  # after version and length
+        if name.startswith(_OWN) or name in _OF_HIVE:
+            return own_service()
+        return presto_service() if name.startswith(_PRESTO) else trino_service()
 
     def busy(self) -> bool:
         """Whether scans are in progress, which a stopping service should let finish."""
@@ -191,7 +193,7 @@ class TrinoService(ThriftCalls):
         return self._scans.count()
 
     def _answer(self, contract: ModuleType, call: Call) -> Buffers:
-        if contract is connector_service():
+        if contract is own_service():
             return self._connector.answer(contract, call)
         if not self._has_thrift:
             raise ServiceError(f"this service answers our own connector alone: {THRIFT_CONNECTORS} is false")
@@ -269,7 +271,7 @@ class TrinoService(ThriftCalls):
         return int(_POSITION.unpack_from(payload)[0])
 
     def _exception(self, contract: ModuleType, call: Call, message: str, *, retryable: bool) -> Any:
-        if contract is connector_service():
+        if contract is own_service():
             refusal: Any = contract
             return refusal.Refusal(message, retryable)
         prefix = "Presto" if call.name.startswith("presto") else "Trino"

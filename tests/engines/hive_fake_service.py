@@ -18,9 +18,9 @@ from thriftpy2.protocol.binary import TBinaryProtocol
 from thriftpy2.thrift import TApplicationException, TMessageType
 from thriftpy2.transport import TMemoryBuffer
 
-import hudi_catalog.hive
+import hudi_catalog.server
 
-_IDL = os.path.join(os.path.dirname(hudi_catalog.hive.__file__), "hudi_hive.thrift")
+_IDL = os.path.join(os.path.dirname(hudi_catalog.server.__file__), "hudi_catalog.thrift")
 THRIFT: Any = thriftpy2.load(_IDL, module_name="hudi_hive_of_tests_thrift")
 _LENGTH = struct.Struct(">i")
 
@@ -52,7 +52,7 @@ def parquet_splits(folder: str, location: str | None = None, pin: str = "pin 1")
     return answer
 
 
-def splits_of(splits: list[tuple[str, int, int]], *, pin: str = "pin 1", version: int = 2) -> Any:
+def splits_of(splits: list[tuple[str, int, int]], *, pin: str = "pin 1", version: int = 3) -> Any:
     parts = [THRIFT.Split(path=path, start=start, length=length) for path, start, length in splits]
     return THRIFT.Splits(version=version, pin=pin, splits=parts, filesTotal=len(splits), filesKept=len(splits))
 
@@ -79,14 +79,14 @@ class FakeService:
         method, _, sequence = protocol.read_message_begin()
         if method == "statistics":
             return unknown(method, sequence)
-        arguments = getattr(THRIFT.HudiHive, f"{method}_args")()
+        arguments = getattr(THRIFT.HudiCatalog, f"{method}_args")()
         arguments.read(protocol)
         call = Call(method, arguments.request, arguments.credential, frame)
         self.calls.append(call)
         answer = self.answer(call)
         if answer is None or isinstance(answer, bytes):
             return answer
-        result = getattr(THRIFT.HudiHive, f"{method}_result")()
+        result = getattr(THRIFT.HudiCatalog, f"{method}_result")()
         if isinstance(answer, THRIFT.Refusal):
             result.refusal = answer
         else:
@@ -99,7 +99,7 @@ def message(method: str, result: Any = None, sequence: int = 1) -> bytes:
     buffer = TMemoryBuffer()
     protocol = TBinaryProtocol(buffer)
     protocol.write_message_begin(method, TMessageType.REPLY, sequence)
-    (result or getattr(THRIFT.HudiHive, f"{method}_result")()).write(protocol)
+    (result or getattr(THRIFT.HudiCatalog, f"{method}_result")()).write(protocol)
     protocol.write_message_end()
     return bytes(buffer.getvalue())
 

@@ -72,7 +72,7 @@ def test_the_filter_and_the_columns_arrive(
         '{"f":"like","t":"boolean","a":[{"c":"name","t":"string"},{"v":"n1%","t":"string"}]}]}'
     )
     assert sorted(request.columns) == ["id", "name"]
-    assert request.version == 2
+    assert request.version == 3
     assert request.table == name
     assert request.location.removeprefix("file:").replace("///", "/") == str(tables.folder)
     assert request.settings == {

@@ -276,5 +276,5 @@ def signature(secret: bytes, call: Call) -> bytes:
     # after the request: the head of the credential, the heads and values of its three fields, and three stop bytes
     end = len(call.frame) - (3 + 3 + 8 + 3 + 4 + 32 + 3 + 4 + 16 + 2)
     signed = struct.pack(">q", credential.time) + credential.nonce + struct.pack(">i", len(method)) + method
-    key = hmac.digest(secret, b"hive 2", hashlib.sha256)
+    key = hmac.digest(secret, b"hudi-catalog 3", hashlib.sha256)
     return hmac.digest(key, signed + call.frame[begin:end], hashlib.sha256)

@@ -12,7 +12,7 @@ import thriftpy2
 from thriftpy2.protocol import binary
 from thriftpy2.transport import memory
 
-import hudi_catalog.hive
+import hudi_catalog.server
 from catalog import Catalog
 from hudi_catalog.hive.options import HiveOptions
 from hudi_catalog.hive.planning import TableFolders
@@ -20,7 +20,7 @@ from hudi_catalog.hive.serve import HiveService
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.security import Secret
 
-IDL = Path(hudi_catalog.hive.__file__).parent / "hudi_hive.thrift"
+IDL = Path(hudi_catalog.server.__file__).parent / "hudi_catalog.thrift"
 T: Any = thriftpy2.load(str(IDL), module_name="hive_wire_thrift")
 _protocols: Any = binary
 _transports: Any = memory
@@ -47,7 +47,7 @@ class Asking:
 
     def request(self, path: str = "trips", query: str = "q", **fields: Any) -> Any:
         fields_sent = {"location": f"file:{self.warehouse}/{path}", "table": f"db.{path}", "timeZone": "UTC", **fields}
-        return T.ScanRequest(version=fields_sent.pop("version", 2), queryId=query, **fields_sent)
+        return T.ScanRequest(version=fields_sent.pop("version", 3), queryId=query, **fields_sent)
 
     def ask(self, method: str, request: Any, credential: Any = None) -> Any:
         parts = self.service.dispatch(frame(method, request, credential))
@@ -78,7 +78,7 @@ def frame(method: str, request: Any, credential: Any = None, sequence: int = 7) 
     buffer = _transports.TMemoryBuffer()
     protocol = _protocols.TBinaryProtocol(buffer)
     protocol.write_message_begin(method, _CALL, sequence)
-    protocol.write_struct(getattr(T.HudiHive, f"{method}_args")(request, credential))
+    protocol.write_struct(getattr(T.HudiCatalog, f"{method}_args")(request, credential))
     protocol.write_message_end()
     return bytes(buffer.getvalue())
 
@@ -88,7 +88,7 @@ def reply(method: str, data: bytes, sequence: int = 7) -> Any:
     protocol = _protocols.TBinaryProtocol(buffer)
     name, kind, number = protocol.read_message_begin()
     assert (name, kind, number) == (method, 2, sequence)
-    result = getattr(T.HudiHive, f"{method}_result")()
+    result = getattr(T.HudiCatalog, f"{method}_result")()
     protocol.read_struct(result)
     assert buffer.read(1) == b""
     return result

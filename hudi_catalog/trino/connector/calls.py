@@ -2,47 +2,33 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import posixpath
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, Final
 
-from hudi_catalog.server.admission import Admission, Callers, keep_encoded
+from hudi_catalog.server.admission import Admission, Callers
+from hudi_catalog.server.contract import PURPOSE, TRINO_METHODS, VERSION
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.security import Secret
 from hudi_catalog.server.tables import WarehouseTables
-from hudi_catalog.server.thrift_calls import Buffers, Call, encode_reply, load_service
+from hudi_catalog.server.thrift_calls import Buffers, Call, encode_reply
 from hudi_catalog.trino.base.names import TableNames
 from hudi_catalog.trino.connector.metadata import ConnectorMetadata, system_columns
 from hudi_catalog.trino.connector.pages import encoded_page
 from hudi_catalog.trino.connector.requests import Body
 from hudi_catalog.trino.connector.scans import ConnectorOptions, ConnectorRows, ConnectorScans
-from table_format.errors import HudiError
-
-IDL: Final = "hudi_connector.thrift"
-METHODS: Final = "hudi"
-"""All methods begin with it, and none of the Thrift connectors'."""
+from table_format.errors import HudiError, ServiceError
 
 CALLERS: Final = Callers(
-    purpose="trino connector 1",
-    version=2,
-    signed_version=1,
+    version=VERSION,
+    purposes={VERSION: PURPOSE, **dict.fromkeys((1, 2), "trino connector 1")},
     name="Trino's connector",
     possessive="Trino's",
     update="lay out the plugin's folder anew by `hudi-catalog trino-plugin` of the service's installation",
     setting="hudi-catalog.secret-file in Trino's catalog file",
 )
-
-
-@functools.cache
-def connector_service() -> ModuleType:
-    """The Thrift contract; a request that was read has its raw bytes in `encoded`."""
-    service = load_service(posixpath.join(posixpath.dirname(__file__), IDL))
-    keep_encoded(service.ConnectorRequest)
-    return service
 
 
 class ConnectorCalls:
@@ -97,6 +83,8 @@ class ConnectorCalls:
             HudiError: the call is refused, and why.
         """
         request = call.arguments.request
+        if not call.name.startswith(TRINO_METHODS):
+            raise ServiceError(f"{call.name}: this port is Trino's; Hive's handler asks `hudi-catalog serve hive`")
         try:
             self._admission.check(call.name, request, call.arguments.credential)
             result = self._result(call.name, Body(request.body))

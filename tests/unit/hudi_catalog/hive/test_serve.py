@@ -36,11 +36,11 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def client_of(port: int, tls: ssl.SSLContext | None = None) -> Any:
-    return thrift_client(T.HudiHive, port, tls)
+    return thrift_client(T.HudiCatalog, port, tls)
 
 
 def request(warehouse: Path, **fields: Any) -> Any:
-    return T.ScanRequest(2, f"file:{warehouse}/trips", "db.trips", "q", filter=SEVEN, timeZone="UTC", **fields)
+    return T.ScanRequest(3, f"file:{warehouse}/trips", "db.trips", "q", filter=SEVEN, timeZone="UTC", **fields)
 
 
 def test_the_service_plans_logs_and_stops(warehouse: Path, tmp_path: Path, start: Callable[..., Command]) -> None:
@@ -103,7 +103,7 @@ def test_a_service_that_stops_finishes_what_it_does(warehouse: Path, monkeypatch
     with running_hive(HiveSettings(str(warehouse))) as serving:
         client = client_of(serving.port)
         client._oprot.write_message_begin("splits", 1, 5)
-        client._oprot.write_struct(T.HudiHive.splits_args(request(warehouse), None))
+        client._oprot.write_struct(T.HudiCatalog.splits_args(request(warehouse), None))
         client._oprot.write_message_end()
         client._oprot.trans.flush()
         until(serving.busy)

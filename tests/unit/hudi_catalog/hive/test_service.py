@@ -73,7 +73,7 @@ def keys(asking: Asking, query: str = "q", **fields: Any) -> list[int]:
 
 def test_a_scan_is_the_files_of_its_plan(asking: Asking) -> None:
     whole = asking.splits()
-    assert (whole.version, whole.filesTotal, whole.filesKept, len(whole.splits)) == (2, 6, 6, 6)
+    assert (whole.version, whole.filesTotal, whole.filesKept, len(whole.splits)) == (3, 6, 6, 6)
     assert all(split.path.startswith(f"file:{asking.warehouse}/trips/2026-01-0") for split in whole.splits)
     assert sorted(read(whole.splits, ["k"])["k"].to_pylist()) == list(range(300))
     day = asking.splits(filter=tree("OPEqual", "day", "string", "2026-01-02"), columns=["k", "day"])
@@ -88,7 +88,7 @@ def test_statistics_are_of_the_pinned_snapshot(asking: Asking, trips: LocalTable
     one, two = (
         asking.ask("statistics", asking.request(query=query, pin=at)) for query, at in (("one", pin), ("two", None))
     )
-    assert (one.version, one.rows, one.exact, one.files) == (2, 300, True, 6)
+    assert (one.version, one.rows, one.exact, one.files) == (3, 300, True, 6)
     assert (two.rows, two.exact, two.files) == (400, True, 6)
     assert two.bytes == Table.open(trips.client.storage.uri).snapshot().live_bytes > one.bytes
     known = {column.name: column for column in two.columns}
@@ -311,19 +311,26 @@ def test_splits_are_as_large_as_hive_and_the_option_allow(
 
 
 def test_newer_versions_are_refused_by_number(asking: Asking) -> None:
-    for version in (0, -1, 3, 100):
-        with pytest.raises(RefusedError, match=rf"speaks version {version}, and this service 2; .*hive-jar"):
+    for version in (0, -1, 4, 100):
+        with pytest.raises(RefusedError, match=rf"speaks version {version}, and this service 3; .*hive-jar"):
             asking.ask("splits", asking.request(version=version))
     parts = asking.service.dispatch(frame("pin", None))
     assert parts is not None
     assert "no request" in reply("pin", b"".join(parts)).refusal.message
 
 
-def signed(request: Any, method: str, value: bytes = VALUE, off: float = 0, nonce: bytes | None = None) -> Any:
+def signed(
+    request: Any,
+    method: str,
+    value: bytes = VALUE,
+    off: float = 0,
+    nonce: bytes | None = None,
+    purpose: bytes = b"hudi-catalog 3",
+) -> Any:
     """As the contract's remarks say it, without the code of the service."""
     moment, nonce = int((time.time() + off) * 1000), os.urandom(16) if nonce is None else nonce
     payload = struct.pack(">q", moment) + nonce + struct.pack(">i", len(method)) + method.encode() + encoded(request)
-    key = hmac.new(value, b"hive 2", hashlib.sha256).digest()
+    key = hmac.new(value, purpose, hashlib.sha256).digest()
     return T.Credential(moment, hmac.new(key, payload, hashlib.sha256).digest(), nonce)
 
 
@@ -414,8 +421,26 @@ def test_handlers_of_version_1_are_answered_where_nothing_is_signed(
     assert asking.ask("splits", old).version == 1
     guarded = Asking(warehouse, secret=Secret(VALUE))
     for credential in (None, signed(old, "splits"), T.Credential(int(time.time() * 1000), b"x" * 32)):
-        with pytest.raises(RefusedError, match=r"speaks version 1, whose signature leaves out parts.*jar of version 2"):
+        with pytest.raises(RefusedError, match=r"speaks version 1, whose signature leaves out parts.*jar of version 3"):
             guarded.ask("splits", old, credential)
+
+
+def test_handlers_of_version_2_are_answered_by_what_they_sign(
+    asking: Asking, trips: LocalTable, warehouse: Path
+) -> None:
+    old = asking.request(version=2)
+    guarded = Asking(warehouse, secret=Secret(VALUE))
+    assert guarded.ask("splits", old, signed(old, "splits", purpose=b"hive 2")).version == 2
+    new = asking.request()
+    for request, purpose in ((old, b"hudi-catalog 3"), (new, b"hive 2")):
+        with pytest.raises(RefusedError, match="Hive's secret is not the service's"):
+            guarded.ask("splits", request, signed(request, "splits", purpose=purpose))
+
+
+def test_a_call_of_trinos_connector_is_told_where_to_go(asking: Asking) -> None:
+    parts = asking.service.dispatch(frame("hudiTables", T.ConnectorRequest(3, "{}")))
+    assert parts is not None
+    assert "Trino's connector asks `hudi-catalog serve trino`" in reply("hudiTables", b"".join(parts)).refusal.message
 
 
 def test_merge_on_read_tables_are_read_optimised_unless_told_otherwise(golden: Callable[[str], GoldenTable]) -> None:

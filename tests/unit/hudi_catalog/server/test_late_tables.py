@@ -148,7 +148,7 @@ def test_other_tables_are_planned_for_hive_while_one_hangs(warehouse: Path, opti
     place = warehouse / "dead" / PROPERTIES
 
     def pin(table: str) -> str:
-        client = thrift_client(H.HudiHive, serving.port)
+        client = thrift_client(H.HudiCatalog, serving.port)
         try:
             asked = H.ScanRequest(2, f"file:{warehouse}/{table}", table, "q", timeZone="UTC")
             return str(client.splits(asked, None).pin)

@@ -16,12 +16,13 @@ import thriftpy2
 from thriftpy2.protocol import binary
 from thriftpy2.transport import memory
 
-import hudi_catalog.trino.connector
+import hudi_catalog.server
 from catalog import Catalog
+from hudi_catalog.server.contract import IDL
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.security import Secret
 from hudi_catalog.server.tables import WarehouseTables
-from hudi_catalog.trino.connector.calls import CALLERS, IDL
+from hudi_catalog.trino.connector.calls import CALLERS
 from hudi_catalog.trino.connector.pages import encoded_page
 from hudi_catalog.trino.connector.types import connector_columns, trino_type
 from hudi_catalog.trino.options import TrinoOptions
@@ -30,9 +31,7 @@ from table_format.errors import SchemaError
 from tests.support.local_writes import LocalTable
 from tests.support.tpch_tables import Layout, write
 
-T: Any = thriftpy2.load(
-    str(Path(hudi_catalog.trino.connector.__file__).parent / IDL), module_name="hudi_connector_thrift"
-)
+T: Any = thriftpy2.load(str(Path(hudi_catalog.server.__file__).parent / IDL), module_name="hudi_connector_thrift")
 _protocols: Any = binary
 _transports: Any = memory
 SECRET = Secret(b"a secret for this test")
@@ -51,19 +50,19 @@ class Asking:
         tables = WarehouseTables(Catalog(str(warehouse)))
         self.service = TrinoService(tables, TrinoOptions.parse(keys), self.log, secret)
 
-    def bytes(self, method: str, body: Any, credential: Any = None, version: int = 1) -> bytes:
+    def bytes(self, method: str, body: Any, credential: Any = None, version: int = 3) -> bytes:
         request = T.ConnectorRequest(version=version, body=body if isinstance(body, str) else json.dumps(body))
         transport = _transports.TMemoryBuffer()
         protocol = _protocols.TBinaryProtocol(transport)
         protocol.write_message_begin(method, 1, 7)
-        arguments = getattr(T.HudiConnector, f"{method}_args")()
+        arguments = getattr(T.HudiCatalog, f"{method}_args")()
         arguments.request, arguments.credential = request, credential
         protocol.write_struct(arguments)
         parts = self.service.dispatch(transport.getvalue())
         assert parts is not None
         protocol = _protocols.TBinaryProtocol(_transports.TMemoryBuffer(b"".join(parts)), decode_response=False)
         assert protocol.read_message_begin()[2] == 7
-        result = getattr(T.HudiConnector, f"{method}_result")()
+        result = getattr(T.HudiCatalog, f"{method}_result")()
         protocol.read_struct(result)
         if result.refusal is not None:
             message = result.refusal.message
@@ -202,8 +201,16 @@ def test_requests_that_break_the_contract_are_refused(asking: Asking) -> None:
     ):
         with pytest.raises(RefusedError, match=message):
             asking.bytes(method, body)
-    with pytest.raises(RefusedError, match=r"speaks version 3, and this service 2; .*trino-plugin"):
-        asking.bytes("hudiTables", {}, version=3)
+    with pytest.raises(RefusedError, match=r"speaks version 4, and this service 3; .*trino-plugin"):
+        asking.bytes("hudiTables", {}, version=4)
+    transport = _transports.TMemoryBuffer()
+    protocol = _protocols.TBinaryProtocol(transport)
+    protocol.write_message_begin("pin", 1, 7)
+    request = T.ScanRequest(version=3, location="file:/t", table="d.t", queryId="q")
+    protocol.write_struct(T.HudiCatalog.pin_args(request, None))
+    parts = asking.service.dispatch(transport.getvalue())
+    assert parts is not None
+    assert b"this port is Trino's; Hive's handler asks `hudi-catalog serve hive`" in b"".join(parts)
 
 
 def test_aggregates_that_statistics_give(asking: Asking) -> None:
@@ -257,9 +264,17 @@ def test_the_secret_is_asked_for_and_replays_are_refused(warehouse: Path) -> Non
     asking = Asking(warehouse, SECRET)
     with pytest.raises(RefusedError, match=r"asks for the shared secret; set hudi-catalog\.secret-file"):
         asking.ask("hudiTables", {})
-    encoded = b"\x08\x00\x01\x00\x00\x00\x01\x0b\x00\x02\x00\x00\x00\x02{}\x00"
-    now, nonce = int(time.time() * 1000), bytes(range(16))
-    right = T.Credential(time=now, nonce=nonce, signature=CALLERS.signature(SECRET, "hudiTables", encoded, now, nonce))
+    now = int(time.time() * 1000)
+
+    def credential(version: int, nonce: bytes) -> Any:
+        encoded = b"\x08\x00\x01\x00\x00\x00" + bytes([version]) + b"\x0b\x00\x02\x00\x00\x00\x02{}\x00"
+        signature = CALLERS.signature(SECRET, version, "hudiTables", encoded, time_ms=now, nonce=nonce)
+        return T.Credential(time=now, nonce=nonce, signature=signature)
+
+    for version in (1, 2):  # of earlier plugins
+        old = credential(version, bytes([version] * 16))
+        assert asking.ask("hudiTables", {}, credential=old, version=version) == {"tables": [["default", "t"]]}
+    right = credential(3, bytes(range(16)))
     assert asking.ask("hudiTables", {}, credential=right) == {"tables": [["default", "t"]]}
     with pytest.raises(RefusedError, match="being replayed"):
         asking.ask("hudiTables", {}, credential=right)

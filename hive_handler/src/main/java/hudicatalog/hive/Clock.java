@@ -15,7 +15,7 @@ final class Clock {
 
   private Clock() {}
 
-  /** Seconds ahead of UTC at first, then at each change `;instant:seconds`, as hudi_hive.thrift has it. */
+  /** Seconds ahead of UTC at first, then at each change `;instant:seconds`, as hudi_catalog.thrift has it. */
   static String offsets(TimeZone zone) {
     return KNOWN.computeIfAbsent(zone.getID(), id -> transitions(zone.toZoneId().getRules()));
   }

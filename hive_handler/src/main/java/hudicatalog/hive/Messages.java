@@ -1,6 +1,7 @@
 package hudicatalog.hive;
 
 import hudicatalog.wire.Credential;
+import hudicatalog.wire.Protocol;
 import hudicatalog.wire.RefusedException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
@@ -22,10 +23,8 @@ import org.apache.thrift.protocol.TType;
 import org.apache.thrift.transport.TMemoryBuffer;
 import org.apache.thrift.transport.TMemoryInputTransport;
 
-/** The messages of hudi_hive.thrift in Thrift's binary protocol, by hand: there are three calls and seven structs. */
+/** Hive's messages of hudi_catalog.thrift in Thrift's binary protocol, by hand: three calls and seven structs. */
 final class Messages {
-  /** What the shared secret is used for: the contract and its version. */
-  static final String PURPOSE = "hive 2";
   static final String PIN = "pin";
   static final String SPLITS = "splits";
   static final String STATISTICS = "statistics";
@@ -106,7 +105,7 @@ final class Messages {
 
   private static void writeRequest(TProtocol out, ScanRequest request) throws TException {
     out.writeFieldBegin(new TField("version", TType.I32, (short) 1));
-    out.writeI32(ScanRequest.VERSION);
+    out.writeI32(Protocol.VERSION);
     writeText(out, 2, request.scan.location);
     writeText(out, 3, request.scan.table);
     writeText(out, 4, request.queryId);

@@ -3,11 +3,8 @@ package hudicatalog.hive;
 import java.util.List;
 import java.util.Map;
 
-/** A scan of one table in one query; fields are those of hudi_hive.thrift, null where they are absent. */
+/** A scan of one table in one query; fields are those of hudi_catalog.thrift, null where they are absent. */
 final class ScanRequest {
-  /** Of the contract between handler and service. */
-  static final int VERSION = 2;
-
   final CompiledScan scan;
   final String queryId;
   final String pin;

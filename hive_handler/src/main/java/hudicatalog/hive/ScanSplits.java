@@ -1,5 +1,6 @@
 package hudicatalog.hive;
 
+import hudicatalog.wire.Protocol;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -123,9 +124,9 @@ final class ScanSplits {
   }
 
   private static List<FileSplit> checked(ScanRequest request, Messages.Splits answer) throws IOException {
-    if (answer.version != ScanRequest.VERSION) {
+    if (answer.version != Protocol.VERSION) {
       throw new IOException("it is of version " + answer.version + ", and hudi-hive-handler.jar knows "
-          + ScanRequest.VERSION + "; use the jar that `hudi-catalog hive-jar` names there");
+          + Protocol.VERSION + "; use the jar that `hudi-catalog hive-jar` names there");
     }
     if (request.pin != null && !request.pin.equals(answer.pin)) {
       throw new IOException("another snapshot than the one that the query began with");

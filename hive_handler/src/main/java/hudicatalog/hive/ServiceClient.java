@@ -78,7 +78,7 @@ final class ServiceClient {
       return Failover.first(addresses, timeoutMillis, address -> {
         try {
           byte[] encoded = Messages.encoded(request);
-          Credential credential = secret == null ? null : Credential.now(secret, Messages.PURPOSE, method, encoded);
+          Credential credential = secret == null ? null : Credential.now(secret, method, encoded);
           return reader.read(Connection.ask(address.host, address.port, tls, timeoutMillis,
               Messages.call(method, encoded, credential)));
         } catch (TException e) {

@@ -11,7 +11,7 @@ import java.security.SecureRandom;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
-/** Proof that an engine knows the secret that the service asks for; hudi_hive.thrift says what is signed. */
+/** Proof that an engine knows the secret that the service asks for; hudi_catalog.thrift says what is signed. */
 public final class Credential {
   private static final String ENVIRONMENT = "HUDI_CATALOG_SECRET";
   private static final String ALGORITHM = "HmacSHA256";
@@ -59,19 +59,18 @@ public final class Credential {
   }
 
   /** Sign one call of this moment; a call that is made again is signed again. */
-  public static Credential now(byte[] secret, String purpose, String method, byte[] request) throws IOException {
+  public static Credential now(byte[] secret, String method, byte[] request) throws IOException {
     byte[] nonce = new byte[NONCE];
     RANDOM.nextBytes(nonce);
-    return of(secret, purpose, System.currentTimeMillis(), nonce, method, request);
+    return of(secret, System.currentTimeMillis(), nonce, method, request);
   }
 
   /**
    * Sign a call.
    *
-   * @param purpose of the contract: its name and version
    * @param request the struct as it stands in the call
    */
-  public static Credential of(byte[] secret, String purpose, long time, byte[] nonce, String method, byte[] request)
+  public static Credential of(byte[] secret, long time, byte[] nonce, String method, byte[] request)
       throws IOException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     DataOutputStream out = new DataOutputStream(bytes);
@@ -81,7 +80,7 @@ public final class Credential {
     out.writeInt(name.length);
     out.write(name);
     out.write(request);
-    byte[] key = hmac(secret, purpose.getBytes(StandardCharsets.UTF_8));
+    byte[] key = hmac(secret, Protocol.PURPOSE.getBytes(StandardCharsets.UTF_8));
     return new Credential(time, nonce, hmac(key, bytes.toByteArray()));
   }
 

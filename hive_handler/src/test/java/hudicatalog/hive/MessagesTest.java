@@ -110,9 +110,9 @@ class MessagesTest {
     byte[] secret = "0123456789abcdef".getBytes("UTF-8");
     byte[] nonce = hex("000102030405060708090a0b0c0d0e0f");
     byte[] request = Messages.encoded(request());
-    Credential credential = Credential.of(secret, Messages.PURPOSE, 1700000000000L, nonce, "splits", request);
+    Credential credential = Credential.of(secret, 1700000000000L, nonce, "splits", request);
     // Computed by Python's hmac from the words of the contract, over what thriftpy2 wrote.
-    assertArrayEquals(hex("f97f678dcda04dacdef25930e68026ab4f973bcfffdd68038ce507239b6ce169"), credential.signature);
+    assertArrayEquals(hex("a774b41ebc56424ba53d5ca61075e876f80038e302c202121d83da5535059d31"), credential.signature);
     // The call has the very bytes that were signed.
     byte[] call = Messages.call("splits", request, credential);
     int begin = 4 + 4 + "splits".length() + 4 + 3;
@@ -145,13 +145,13 @@ class MessagesTest {
     }
     for (ScanRequest one : requests) {
       for (String method : new String[] {Messages.PIN, Messages.SPLITS}) {
-        signatures.add(Arrays.toString(Credential.of(secret, Messages.PURPOSE, 1, nonce, method, Messages.encoded(one)).signature));
+        signatures.add(Arrays.toString(Credential.of(secret, 1, nonce, method, Messages.encoded(one)).signature));
       }
     }
     assertEquals(2 * requests.size(), signatures.size());
     byte[] same = Messages.encoded(request());
-    Credential once = Credential.now(secret, Messages.PURPOSE, Messages.PIN, same);
-    Credential again = Credential.now(secret, Messages.PURPOSE, Messages.PIN, same);
+    Credential once = Credential.now(secret, Messages.PIN, same);
+    Credential again = Credential.now(secret, Messages.PIN, same);
     assertEquals(16, once.nonce.length);
     assertFalse(Arrays.equals(once.nonce, again.nonce));
     assertFalse(Arrays.equals(once.signature, again.signature));

@@ -1,6 +1,7 @@
 package hudicatalog.trino;
 
 import hudicatalog.wire.Credential;
+import hudicatalog.wire.Protocol;
 import hudicatalog.wire.RefusedException;
 import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;
@@ -10,13 +11,8 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
-/** The messages of hudi_connector.thrift in Thrift's binary protocol, by hand: all calls have one form. */
+/** The messages of hudi_catalog.thrift in Thrift's binary protocol, by hand: all calls have one form. */
 final class Frames {
-  /** Of the contract. */
-  static final int VERSION = 2;
-  /** What the shared secret is used for: the contract and its version. */
-  static final String PURPOSE = "trino connector 1";
-
   private static final int PROTOCOL = 0x80010000;
   private static final int CALL = 1;
   private static final int REPLY = 2;
@@ -46,7 +42,7 @@ final class Frames {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream(body.length + 16);
     DataOutputStream out = new DataOutputStream(bytes);
     field(out, I32, 1);
-    out.writeInt(VERSION);
+    out.writeInt(Protocol.VERSION);
     field(out, STRING, 2);
     binary(out, body);
     out.writeByte(STOP);

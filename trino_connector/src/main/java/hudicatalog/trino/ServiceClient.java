@@ -48,7 +48,7 @@ final class ServiceClient {
       byte[] request = Frames.request(JSON.writeValueAsBytes(body));
       return Failover.first(settings.services(), settings.timeoutMillis(), address -> {
         Credential credential = settings.secret() == null ? null
-            : Credential.now(settings.secret(), Frames.PURPOSE, method, request);
+            : Credential.now(settings.secret(), method, request);
         byte[] reply = Connection.ask(address.host, address.port, settings.tls(), settings.timeoutMillis(),
             Frames.call(method, request, credential));
         try {

@@ -1,17 +1,22 @@
 /*
- * What Hive's storage handler (hive_handler/) asks the service (`hudi-catalog serve hive`), version 2.
+ * What our own code in engines asks the services, version 3: Hive's storage handler (hive_handler/) asks
+ * `hudi-catalog serve hive`, Trino's connector hudi_catalog (trino_connector/) asks `hudi-catalog serve trino`.
  *
- * Version 2 signs the whole request; version 1 signed some of its fields. Everything else is the same in both.
+ * Framed transport, strict binary protocol. Trino's port also answers the Thrift connectors, told apart by the methods'
+ * names. A field, or a member of JSON, may be added without a new version if both sides do right without it; anything
+ * else makes a new version. A service answers requests of every version up to its own with that version, and refuses
+ * newer ones by saying which it knows.
  *
- * Framed transport, strict binary protocol. A field may be added without a new version if both sides do right without
- * it; anything else makes a new version. A service answers requests of every version up to its own with that version,
- * and refuses newer ones by saying which it knows. Where it asks for the secret, it refuses version 1 as well.
+ * Version 3 signs all calls for one purpose. Before it, each engine had a contract of its own: Hive's signed for
+ * "hive 2" in version 2, and only some fields of the request in version 1, which is refused where the service asks for
+ * the secret; Trino's signed for "trino connector 1" in versions 1 and 2, and version 1 had no hudiAggregates, and no
+ * conditions, limit and order of plans.
  */
-namespace java hudicatalog.hive
+namespace java hudicatalog.wire
 
-const i32 VERSION = 2
+const i32 VERSION = 3
 
-/* A scan of one table in one query. */
+/* From Hive: a scan of one table in one query. */
 struct ScanRequest {
   1: required i32 version
   /* URI of the table's folder, as Hive has it. */
@@ -40,17 +45,25 @@ struct ScanRequest {
   11: optional string zoneOffsets
 }
 
+/* From Trino. */
+struct ConnectorRequest {
+  1: required i32 version
+  /* An object of JSON; docs/reference/connector.md says what is in it for each call, and in the replies. */
+  2: required string body
+}
+
 /*
- * Proof that the handler knows the shared secret. The signature is HMAC-SHA256 with the key
- * HMAC-SHA256(secret, "hive 2") over: the time as 8 bytes, the nonce's 16 bytes, the method's name as 4 bytes of length
- * (all big-endian) and UTF-8 bytes, and the bytes of the ScanRequest as they stand in the call, from the head of its
- * first field to its stop byte: nothing in a request may be changed on its way, added or left out.
+ * Proof that the caller knows the shared secret. The signature is HMAC-SHA256 with the key
+ * HMAC-SHA256(secret, "hudi-catalog 3") over: the time as 8 bytes, the nonce's 16 bytes, the method's name as 4 bytes of
+ * length (all big-endian) and UTF-8 bytes, and the bytes of the request's struct as they stand in the call, from the head
+ * of its first field to its stop byte: nothing in a request, settings and columns included, may be changed on its way,
+ * added or left out.
  */
 struct Credential {
   /* Milliseconds since 1970-01-01 UTC; a service refuses one that is more than 5 minutes off. */
   1: required i64 time
   2: required binary signature
-  /* 16 random bytes, new for each call; a service refuses those that it has seen. Version 1 has none. */
+  /* 16 random bytes, new for each call; a service refuses those that it has seen. Hive's version 1 has none. */
   3: optional binary nonce
 }
 
@@ -105,16 +118,16 @@ struct TableStatistics {
   6: required list<ColumnStatistics> columns
 }
 
-/* The query cannot be served; Hive fails it with this message. */
+/* The query cannot be served; the engine fails it with this message. */
 exception Refusal {
   1: required string message
   /* Whether the same request may succeed a little later. */
   2: required bool retryable
 }
 
-service HudiHive {
+service HudiCatalog {
   /*
-   * The newest snapshot of the table: asked once a query and table, while the query is compiled. With `columns`, those
+   * From Hive, as the next two. The newest snapshot of the table: asked once a query and table, while the query is compiled. With `columns`, those
    * that the query's text names, which are compared with the table's; a handler that cannot tell leaves them out.
    */
   string pin(1: ScanRequest request, 2: Credential credential) throws (1: Refusal refusal)
@@ -127,4 +140,34 @@ service HudiHive {
    * know this method; the handler then has no statistics but those of the metastore.
    */
   TableStatistics statistics(1: ScanRequest request, 2: Credential credential) throws (1: Refusal refusal)
+
+  /* From Trino, as all that follow. Names of all tables. */
+  binary hudiTables(1: ConnectorRequest request, 2: Credential credential) throws (1: Refusal refusal)
+
+  /* Columns of many tables. */
+  binary hudiColumns(1: ConnectorRequest request, 2: Credential credential) throws (1: Refusal refusal)
+
+  /* One table at the snapshot that a query reads, pinned. */
+  binary hudiTable(1: ConnectorRequest request, 2: Credential credential) throws (1: Refusal refusal)
+
+  /* The splits of a scan. */
+  binary hudiPlan(1: ConnectorRequest request, 2: Credential credential) throws (1: Refusal refusal)
+
+  /* Columns whose part of a filter is true for every row of the files that it keeps. */
+  binary hudiEnforced(1: ConnectorRequest request, 2: Credential credential) throws (1: Refusal refusal)
+
+  /* Statistics of the files that a filter keeps. */
+  binary hudiStatistics(1: ConnectorRequest request, 2: Credential credential) throws (1: Refusal refusal)
+
+  /* The buckets that joins and groupings may go by. */
+  binary hudiBuckets(1: ConnectorRequest request, 2: Credential credential) throws (1: Refusal refusal)
+
+  /* Aggregates that statistics answer for certain. */
+  binary hudiAggregates(1: ConnectorRequest request, 2: Credential credential) throws (1: Refusal refusal)
+
+  /* A page of rows of a file slice. */
+  binary hudiRows(1: ConnectorRequest request, 2: Credential credential) throws (1: Refusal refusal)
+
+  /* All rows of a table about a table, such as its timeline. */
+  binary hudiSystemTable(1: ConnectorRequest request, 2: Credential credential) throws (1: Refusal refusal)
 }
