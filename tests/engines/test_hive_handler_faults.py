@@ -61,7 +61,7 @@ WRONG: dict[str, tuple[Callable[[Call], Any], str]] = {
         lambda call: splits_of([(inside(call, "f0.parquet"), 0, 9), (inside(call, "f0.parquet"), 8, 9)]),
         "two splits with the same bytes",
     ),
-    "a newer version": (lambda call: splits_of([], version=3), "of version 3.*hive-jar"),
+    "a newer version": (lambda call: splits_of([], version=4), "of version 4.*hive-jar"),
     "another snapshot": (lambda call: splits_of([], pin="pin 2"), "another snapshot"),
 }
 

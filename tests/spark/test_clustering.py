@@ -53,3 +53,24 @@ def test_buckets_are_split_merged_and_exchanged_by_tasks(spark: SparkSession, tm
         before = table.scan(columns=names).to_arrow().sort_by("id")
         assert table.to_df().where("id = 'k7'").count() == 1
     assert table.to_df().count() == 500
+
+
+def test_buckets_of_a_partition_are_changed_by_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    table = HudiTable.create(
+        spark, str(tmp_path / "t"), "id string, p string, v bigint", record_key="id", partition_by="p", buckets=2
+    )
+    rows = pa.table(
+        {"id": [f"k{n}" for n in range(600)], "p": ["big" if n % 4 else "small" for n in range(600)], "v": range(600)}
+    )
+    table.upsert(rows)
+    for count, way in ((6, "split"), (3, "merge"), (4, "overwrite")):
+        report = table.resize(count, partitions="big")
+        assert (report.way, report.partitions, report.rows, report.files_after) == (way, 1, 450, count)
+        table.upsert(table.to_df().where("id in ('k7', 'k8')"))
+        groups = {row["partition"]: row["file_groups"] for row in table.partitions().to_pylist()}
+        assert groups == {"big": count, "small": 2}
+        for key in ("k7", "k8"):
+            assert table.to_df().where(f"id = '{key}'").count() == table.scan(f"id = '{key}'").count() == 1
+        assert table.scan(columns=["id", "v"]).to_arrow().sort_by("v")["v"].to_pylist() == [*range(600)]
+    joined = table.to_df().alias("a").join(table.to_df().alias("b"), "id")
+    assert joined.count() == 600
