@@ -1,5 +1,6 @@
 """Filters drawn at random give the rows that DuckDB and Trino's own connector give, in all three ways."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -11,7 +12,8 @@ from tests.support.tpch_tables import Layout, write
 
 pytestmark = pytest.mark.engine
 
-FILTERS = [Filters(seed).draw() for seed in range(200)]
+#: More of them by night: HUDI_CATALOG_TRINO_FILTERS.
+FILTERS = [Filters(seed).draw() for seed in range(int(os.environ.get("HUDI_CATALOG_TRINO_FILTERS", "100")))]
 SCHEMA = "kinds"
 
 
@@ -37,7 +39,7 @@ def wrong_answers(world: World, kinds: DuckDb, ask: str, filters: list[str]) -> 
 
 def test_some_filters_keep_rows_and_some_leave_rows_out(kinds: DuckDb) -> None:
     counts = [kinds.query(f"SELECT count(*) FROM kinds WHERE {text}")[0][0] for text in FILTERS]
-    assert sum(0 < count < 4000 for count in counts) > 140
+    assert sum(0 < count < 4000 for count in counts) > 0.7 * len(FILTERS)
 
 
 @pytest.mark.parametrize("ask", ["through_service", "through_gateway", "through_connector"])
