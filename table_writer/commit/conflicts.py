@@ -152,7 +152,14 @@ def foreign_writes(timeline: Timeline) -> list[Instant]:
         if one.action != Action.SAVEPOINT
         and not is_clustering(timeline, one)
         and not (one.action in WRITE_ACTIONS and heartbeat.is_own(timeline.storage, one.time))
+        and _is_still_pending(timeline, one)
     ]
+
+
+def _is_still_pending(timeline: Timeline, one: Instant) -> bool:
+    """Whether it has not ended since the timeline was loaded: the heartbeats of our own writes go with their end."""
+    storage = timeline.storage
+    return storage.exists(timeline.path(one)) and not storage.exists(timeline.path(one.at(State.COMPLETED)))
 
 
 def clustered_slots(timeline: Timeline, *, bucketed: bool) -> dict[Slot, Instant]:

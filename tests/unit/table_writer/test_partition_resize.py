@@ -3,6 +3,7 @@
 import json
 import logging
 import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ import pytest
 from hudi_catalog.table import Table, create_table, open_table
 from table_format.config.table_config import load_table_config, update_table_config
 from table_format.errors import ArgumentError, ConflictError, OptionError, UnsupportedTableError
+from table_format.instant import State
 from table_format.keys.java_hash import bucket_id_one
 from table_format.keys.partition_buckets import EXPRESSIONS, RULE_TYPE
 from table_format.storage import Storage
 from table_format.table.bucket_counts import RULES
 from table_format.table.client import TableClient
 from table_writer import resize as job
+from table_writer.commit.conflicts import foreign_writes
+from table_writer.commit.transaction import WriteTransaction
 from table_writer.execution.local import LocalExecutor
 from table_writer.plan.options import WriteOptions
 from tests.property.profile import STRIDE
@@ -273,6 +277,25 @@ def test_a_process_that_dies_at_any_step(tmp_path: Path, rules: str) -> None:
         assert_pruned_plans_find_all(open_table(copy), content(table))
         shutil.rmtree(copy)
     assert ends == {False, True}
+
+
+def test_a_write_of_ours_that_ends_meanwhile_is_not_taken_for_another_tools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its heartbeat is gone, and the timeline was loaded while it was pending."""
+    table = make(tmp_path)
+    client = TableClient.open(str(tmp_path / "t"))
+    with WriteTransaction.begin(client, "commit", "UPSERT", EAGER) as transaction:
+        transaction.mark_inflight()
+        loaded = table.client.timeline()
+        assert [one.time for one in loaded.pending] == [transaction.instant]
+        assert foreign_writes(loaded) == []
+    assert foreign_writes(loaded) == []  # rolled back
+    loaded = table.client.timeline()
+    pending = loaded.writes[-1].at(State.INFLIGHT)
+    assert foreign_writes(replace(loaded, instants=(*loaded.instants[:-1], pending))) == []  # completed
+    table.client.storage.create(".hoodie/20200101000000000.commit.requested", b"")
+    assert [one.time for one in foreign_writes(table.client.timeline())] == ["20200101000000000"]
 
 
 def test_properties_that_another_tool_drops_come_back(tmp_path: Path) -> None:
