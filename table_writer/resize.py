@@ -271,7 +271,9 @@ def _named(listed: PartitionFiles, request: ResizeRequest) -> list[str] | None:
     there = set(paths)
     for one, found in chosen.items():
         if not there.intersection(found):
-            raise ArgumentError(f"--partition {one}: no partition with files is named so; see `hudi-catalog stats`")
+            raise ArgumentError(
+                f"--partition {one}: no partition with files is named so; `hudi-catalog partitions` lists them"
+            )
     return sorted(there)
 
 
