@@ -177,8 +177,8 @@ class StoredRules:
         Args:
             storage: rooted at the table's folder.
             is_committed: whether the write of an instant completed, by the table's timeline.
-            announced: the instant of a resize of ours, whose file is passed over until it has completed; asked only
-                where a file is not of a completed write.
+            announced: the instant of our last resize, which may not have completed, or may be undone with those before
+                it: their files are passed over. Asked only where a file is not of a completed write.
 
         Raises:
             CorruptFileError: the folder holds no such file, or the file is malformed or of an unknown kind.
@@ -194,9 +194,10 @@ class StoredRules:
         committed = [time for time in current if time == INITIAL or is_committed(time)]
         if len(committed) < len(current) or not current:
             known = announced()
-            if known is not None and known not in committed:
-                gone = current.pop(known, None)
-                paths = [path for path in paths if path != gone]
+            if known is not None:
+                passed = {path for time, path in current.items() if time <= known and time not in committed}
+                paths = [path for path in paths if path not in passed]
+                current = {time: path for time, path in current.items() if path not in passed}
                 if not paths:
                     return None
         if not committed:

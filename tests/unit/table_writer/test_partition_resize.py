@@ -1,8 +1,10 @@
 """Resizes of some partitions: their rules, files and properties, undoing them, and a crash at any step."""
 
+import contextlib
 import json
 import logging
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,7 +29,7 @@ from table_writer.execution.local import LocalExecutor
 from table_writer.plan.options import WriteOptions
 from tests.property.profile import STRIDE
 from tests.support.crashed_jobs import publishes
-from tests.support.faults import Faults, FaultyStorage, dying, overtaken
+from tests.support.faults import Faults, FaultyStorage, Frozen, dying, overtaken
 from tests.support.local_writes import EXECUTORS
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
@@ -194,6 +196,45 @@ def test_undone_resizes_bring_the_rules_before_back(tmp_path: Path) -> None:
     assert verdict(table).startswith("1 of 2, 1 of 4")
     table.upsert(rows(*range(0, 60, 7), value=5), QUIET)
     check_files(table, (2, 4, 4))
+
+
+@pytest.mark.parametrize("rules", ["", "^a,2"])
+def test_a_restore_takes_several_resizes_back(tmp_path: Path, rules: str) -> None:
+    table = make(tmp_path, options={EXPRESSIONS: rules} if rules else {})
+    before, counts = content(table), (2 if rules else 4, 4, 4)
+    first = table.client.timeline().writes[0].time
+    for count in (8, 4, 16):
+        table.resize(count, partitions="b*", options=QUIET)
+    with dying_before_the_counts_are_settled():
+        table.restore(first, QUIET)
+    table = open_table(tmp_path / "t")  # the restore has taken effect, and the properties lag behind
+    assert content(table) == before
+    assert_pruned_plans_find_all(table, before)
+    open_table(tmp_path / "t").upsert(rows_of_all(), QUIET)
+    table = open_table(tmp_path / "t")
+    check_files(table, counts)
+    assert (table.config.raw[EXPRESSIONS], table.config.raw[RULES]) == (rules, "")
+    assert rule_files(tmp_path / "t") == (["00000000000000"] if rules else [])
+    for count in (8, 2):
+        table.resize(count, partitions="b*", options=QUIET)
+    table.restore(first, QUIET)
+    assert (table.config.raw[EXPRESSIONS], table.config.raw[RULES]) == (rules, "")
+    check_files(table, counts)
+
+
+@contextlib.contextmanager
+def dying_before_the_counts_are_settled() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(Frozen):
+
+        def settle(*_: Any) -> None:
+            raise Frozen
+
+        patch.setattr("table_writer.commit.restore.settle_counts", settle)
+        yield
+
+
+def rows_of_all() -> pa.Table:
+    return rows(*range(0, 60, 7), value=5)
 
 
 def test_other_writers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
