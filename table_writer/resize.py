@@ -92,7 +92,12 @@ def resize(
         client.storage, TableConfig({**client.config.raw, **lost_properties(client.config, timeline)})
     )
     rules = _rules(settled, timeline, options, request)
-    planned = _planned(PartitionFiles(client, timeline), options, request, rules)
+    listed = PartitionFiles(client, timeline)
+    files = _asked_for(listed, request)
+    BucketFiles(listed, rules.default, rules).of(
+        _partitions(files, request)
+    )  # refuses what are no buckets of these counts
+    planned = _planned(files, options, request, rules)
     if planned.state == "nothing" and not dry_run and settled.config.raw != client.config.raw:
         with table_lock(client, ProtocolOptions.parse(options.texts)):  # a resize to this number had died
             settle_counts(client, client.timeline())
@@ -222,11 +227,8 @@ def _refuse_other_writers(client: TableClient, timeline: Timeline, planned: Resi
     )
 
 
-def _planned(listed: PartitionFiles, options: WriteOptions, request: ResizeRequest, rules: BucketRules) -> ResizeReport:
+def _planned(files: pa.Table, options: WriteOptions, request: ResizeRequest, rules: BucketRules) -> ResizeReport:
     """What is there, and the number that it becomes."""
-    named = _named(listed, request)
-    BucketFiles(listed, rules.default, rules).of(named)  # refuses what are no buckets of these counts
-    files = listed.of(named)
     sizes = files.group_by("partition").aggregate([("size", "sum")])
     partitions: list[Any] = sizes["partition"].to_pylist()
     nbytes: list[Any] = sizes["size_sum"].to_pylist()
@@ -239,7 +241,7 @@ def _planned(listed: PartitionFiles, options: WriteOptions, request: ResizeReque
                 "number at a time, or give the number"
             )
         after = advised_buckets(nbytes, max(counts), options.number(registry.FILE_SIZE) or 1)
-    if named is not None:
+    if request.partitions:
         resized = [name for name in partitions if rules.count_of(name) != after]
         files = files.filter(pc.is_in(files["partition"], pa.array(resized, pa.string())))
         counts = _counts(rules, resized) if resized else {after}
@@ -256,25 +258,30 @@ def _planned(listed: PartitionFiles, options: WriteOptions, request: ResizeReque
     )
 
 
-def _named(listed: PartitionFiles, request: ResizeRequest) -> list[str] | None:
-    """The partitions that a request names; None for all.
+def _asked_for(listed: PartitionFiles, request: ResizeRequest) -> pa.Table:
+    """The files of the partitions that a request names, of `BASE_FILES_SCHEMA`; of all where it names none.
 
     Raises:
         ArgumentError: there is no such partition.
     """
     if not request.partitions:
-        return None
+        return listed.of()
     names = sorted(listed.partitions())
     chosen = {one: [name for name in names if matches_partition(name, one)] for one in request.partitions}
     files = listed.of(sorted({name for found in chosen.values() for name in found}))
-    paths: list[Any] = files["partition"].to_pylist()
-    there = set(paths)
+    there = set(_partitions(files, request) or ())
     for one, found in chosen.items():
         if not there.intersection(found):
             raise ArgumentError(
                 f"--partition {one}: no partition with files is named so; `hudi-catalog partitions` lists them"
             )
-    return sorted(there)
+    return files
+
+
+def _partitions(files: pa.Table, request: ResizeRequest) -> list[str] | None:
+    """The partitions of files that were asked for; None for all."""
+    names: list[str] = sorted(pc.unique(files["partition"]).to_pylist())
+    return names if request.partitions else None
 
 
 def _counts(rules: BucketRules, partitions: Sequence[str]) -> set[int]:
@@ -297,15 +304,16 @@ def _attempt(
     with ResizeTransaction.begin(client, Action.REPLACECOMMIT, OPERATION, protocol) as transaction:
         rules = _rules(client, transaction.timeline, options, request)
         listed = PartitionFiles(client, transaction.timeline, open_metadata=transaction.open_metadata)
-        planned = _planned(listed, options, request, rules)
+        asked = _asked_for(listed, request)
+        planned = _planned(asked, options, request, rules)
         if planned.state == "nothing":  # another resize was faster
             return planned
         refuse_foreign_writes(client, transaction.timeline)
         transaction.fields = hash_fields(options, client.config)
         moves = RowMoves.of(client, options, executor, transaction, progress)
         plans = moves.plans
-        current = BucketFiles(plans.files, rules.default, rules).of(_named(listed, request))
-        files = [file for file in _bucket_files(current, rules) if file.before != after or not request.partitions]
+        current = BucketFiles(plans.files, rules.default, rules).of(_partitions(asked, request))
+        files = [file for file in _bucket_files(current, rules) if file.before != after]
         partitions = sorted({file.partition for file in files})
         if request.partitions:
             changed = rules.with_count(partitions, after)

@@ -28,7 +28,7 @@ from table_format.errors import CorruptFileError, MissingFileError, OptionError,
 from table_format.keys.bucket_index import METADATA_FOLDER, HashRing, hash_on_ring, load_rings, partition_bucket_rules
 from table_format.keys.java_hash import bucket_id_one
 from table_format.keys.partition_buckets import EXPRESSIONS, INITIAL, BucketRules, StoredRules, claimed_rules
-from table_format.table.bucket_counts import RESIZES, RULES, announced_rules, bucket_count_as_of
+from table_format.table.bucket_counts import announced_rules, bucket_count_as_of, was_resized
 
 _CHECKED_FILES = 4
 _CHECKED_PARTITIONS = 64
@@ -310,8 +310,7 @@ def _checked(snapshot: Snapshot, most: int) -> list[int]:
     """
     rows = np.flatnonzero(valid_mask(one_chunk(snapshot.slices.listed.column("file_name"))))
     chosen = _spread(rows, most)
-    properties = snapshot.config.raw
-    if snapshot.config.bucket_count is None or properties.get(RESIZES) or properties.get(RULES):
+    if snapshot.config.bucket_count is None or was_resized(snapshot.config):
         _, first = np.unique(snapshot.partition_index[rows], return_index=True)
         chosen = np.union1d(chosen, _spread(rows[first], _CHECKED_PARTITIONS))
     return [int(row) for row in chosen]

@@ -168,10 +168,10 @@ def bucket_count_as_of(config: TableConfig, timeline: Timeline, as_of: str | Non
         CorruptFileError: the properties, or a replacecommit, are damaged.
     """
     entries = recorded_resizes(config)
-    doubtful = next((one for one in entries if _is_doubtful(one, timeline)), None)
+    doubtful = next((one for one in entries if _is_doubtful(one.instant, timeline, confirmed=one.confirmed)), None)
     if doubtful is not None:
         return f"whether resize {doubtful.instant} completed is not known, since its instant is archived"
-    known = _merged([one for one in entries if _is_committed(one, timeline)], _active_resizes(timeline))
+    known = _merged([one for one in entries if timeline.is_committed(one.instant)], _active_resizes(timeline))
     count = config.bucket_count
     if known or entries:
         first = (known or entries)[0]
@@ -200,7 +200,8 @@ def settled_counts(config: TableConfig, timeline: Timeline) -> dict[str, str]:
     if not entries and not active:
         return {}
     pending = {one.time for one in timeline.pending}
-    committed = _merged([one for one in entries if _is_surely_committed(one, timeline)], active)
+    committed = [one for one in entries if _is_surely_committed(one.instant, timeline, confirmed=one.confirmed)]
+    committed = _merged(committed, active)
     times = {one.instant for one in committed}
     # one that is pending may be about to complete
     kept = [*committed, *(one for one in entries if one.instant in pending and one.instant not in times)]
@@ -208,6 +209,11 @@ def settled_counts(config: TableConfig, timeline: Timeline) -> dict[str, str]:
     count = committed[-1].after if committed else entries[0].before
     changes = {COUNT: str(count), RESIZES: text}
     return {key: value for key, value in changes.items() if config.raw.get(key, "") != value}
+
+
+def was_resized(config: TableConfig) -> bool:
+    """Whether counts have changed, so that jobs of other tools may go by older ones."""
+    return bool(config.raw.get(RESIZES) or config.raw.get(RULES))
 
 
 def announced_rules(config: TableConfig) -> str | None:
@@ -235,18 +241,17 @@ def settled_rules(config: TableConfig, timeline: Timeline) -> dict[str, str]:
         known, mark = last, f"{last}?"
     if known is None or any(one.time == known for one in timeline.pending):
         return {}
-    if _is_surely_committed(Resize(known, 1, 1, confirmed=not mark.endswith("?")), timeline):
+    if _is_surely_committed(known, timeline, confirmed=not mark.endswith("?")):
         rules = None if mark == known else read_rules(timeline.storage, known)
         changes = {} if rules is None else named_rules(rules, known)
     else:
         before = StoredRules.load(
             timeline.storage, lambda time: time < known and timeline.is_committed(time), lambda: known
         )
-        named = before is not None and before.instant != INITIAL
-        changes = {
-            EXPRESSIONS: "" if before is None else before.rules.expressions,
-            RULES: before.instant if before is not None and named else "",
-        }
+        changes = {EXPRESSIONS: "", RULES: ""}
+        if before is not None:
+            resized = before.instant != INITIAL
+            changes = {EXPRESSIONS: before.rules.expressions, RULES: before.instant if resized else ""}
     return {key: value for key, value in changes.items() if config.raw.get(key, "") != value}
 
 
@@ -276,22 +281,17 @@ def _merged(entries: Iterable[Resize], active: Iterable[Resize]) -> list[Resize]
     return [by_instant[instant] for instant in sorted(by_instant)]
 
 
-def _is_committed(one: Resize, timeline: Timeline) -> bool:
-    """By the rule by which its files are valid."""
-    return timeline.is_committed(one.instant)
-
-
-def _is_doubtful(one: Resize, timeline: Timeline) -> bool:
-    """Whether its replacecommit was archived, or rolled back long ago, before anybody confirmed it."""
-    if one.confirmed or any(write.time == one.instant for write in timeline.instants):
+def _is_doubtful(instant: str, timeline: Timeline, *, confirmed: bool) -> bool:
+    """Whether a resize's replacecommit was archived, or rolled back long ago, before anybody confirmed it."""
+    if confirmed or any(write.time == instant for write in timeline.instants):
         return False
-    return timeline.is_committed(one.instant)
+    return timeline.is_committed(instant)
 
 
-def _is_surely_committed(one: Resize, timeline: Timeline) -> bool:
-    if _is_doubtful(one, timeline):
-        return one.instant in timeline.archive.writes
-    return _is_committed(one, timeline)
+def _is_surely_committed(instant: str, timeline: Timeline, *, confirmed: bool) -> bool:
+    if _is_doubtful(instant, timeline, confirmed=confirmed):
+        return instant in timeline.archive.writes
+    return timeline.is_committed(instant)
 
 
 def _recorded_count(extra: dict[str, str]) -> str | None:

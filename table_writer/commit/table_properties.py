@@ -84,7 +84,11 @@ def lost_properties(config: TableConfig, timeline: Timeline) -> dict[str, str]:
         CorruptFileError: the commit's record is damaged.
     """
     counts = _settled(config, timeline)
-    config = TableConfig({**config.raw, **counts})
+    return _taken(TableConfig({**config.raw, **counts}), timeline) | counts
+
+
+def _taken(config: TableConfig, timeline: Timeline) -> dict[str, str]:
+    """What another tool took, of a table whose counts are settled; raises as `lost_properties` does."""
     recorded, place = _newest(config, timeline)
     for key in _FIXED:
         if key in recorded and config.raw.get(key, recorded[key]) != recorded[key]:
@@ -92,7 +96,7 @@ def lost_properties(config: TableConfig, timeline: Timeline) -> dict[str, str]:
                 f"{PROPERTIES_PATH}: {key}={config.raw[key]!r}, but by {place} the table's files are laid out by "
                 f"{recorded[key]!r}; put that back"
             )
-    return {key: text for key, text in recorded.items() if not _is_there(key, config)} | counts
+    return {key: text for key, text in recorded.items() if not _is_there(key, config)}
 
 
 def settle_counts(client: TableClient, timeline: Timeline) -> None:
@@ -127,11 +131,11 @@ def settle_properties(client: TableClient, timeline: Timeline, adopt: Adopt | No
     Raises:
         UnsupportedTableError: as for `lost_properties`.
     """
-    lost = lost_properties(client.config, timeline)
-    _drop_undone_rules(lost, timeline)
+    counts = _settled(client.config, timeline)
+    taken = _taken(TableConfig({**client.config.raw, **counts}), timeline)
+    _drop_undone_rules(counts, timeline)
+    lost = taken | counts
     added = adopt(TableConfig({**client.config.raw, **lost})) if adopt else {}
-    settled = _settled(client.config, timeline)
-    taken = {key: text for key, text in lost.items() if key not in client.config.raw and key not in settled}
     if taken:
         _log.warning(
             "%s: another tool took %s out of %s; they are put back as the newest commit has them",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from table_format.config.table_config import TableConfig
-from table_format.table.bucket_counts import RESIZES, RULES
+from table_format.table.bucket_counts import was_resized
 from table_format.timeline.timeline import Timeline
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.properties import bucket_count, bucket_rules, hash_fields, index_type
@@ -42,8 +42,7 @@ class CheckedCount:
         Raises:
             OptionError: neither the table nor the job says it.
         """
-        resized = config.raw.get(RESIZES) or config.raw.get(RULES)
-        fixed = config.bucket_count is not None and not resized
+        fixed = config.bucket_count is not None and not was_resized(config)
         if index_type(options, config) != "BUCKET" or fixed:
             return None
         named = hash_fields(options, config)
