@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from hudi_catalog.hive.options import SCAN_KEYS, SECRET_FILE, SERVICE_KEYS, HiveOptions
 from hudi_catalog.hive.planning import HivePlanner, TableFolders
-from hudi_catalog.server.admission import Admission, Callers
-from hudi_catalog.server.contract import HIVE_METHODS, PURPOSE, VERSION, own_service
+from hudi_catalog.server.admission import VERSION, Admission, Callers, own_service
 from hudi_catalog.server.endpoints import Endpoint
 from hudi_catalog.server.hosting import hosted
 from hudi_catalog.server.metrics import Metrics
@@ -23,8 +22,7 @@ from hudi_catalog.server.warehouse_service import WarehouseComponents, Warehouse
 from table_format.errors import HudiError, ServiceError
 
 HIVE_CALLERS: Final = Callers(
-    version=VERSION,
-    purposes={VERSION: PURPOSE, 2: "hive 2"},
+    earlier={2: "hive 2"},
     name="the storage handler",
     possessive="Hive's",
     update=(
@@ -73,7 +71,7 @@ class HiveService(ThriftCalls):
 
     def _answer(self, contract: ModuleType, call: Call) -> Buffers:
         request = call.arguments.request
-        if call.name not in HIVE_METHODS:
+        if call.name not in self._answers:
             raise ServiceError(
                 f"{call.name}: this service is for Hive; Trino's connector asks `hudi-catalog serve trino`"
             )

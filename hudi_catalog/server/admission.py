@@ -1,22 +1,32 @@
 """Admission of requests from our own code in engines: versions of their contract, and signatures by the shared secret.
 
-Hive's storage handler and Trino's connector send a struct with a version and, where the service asks for its secret, a
-credential with it; `hudi_catalog.thrift` says what is signed.
+Hive's storage handler and Trino's connector speak one contract, `hudi_catalog.thrift`, which says what is signed. They
+send a struct with a version and, where the service asks for its secret, a credential with it.
 """
 
 from __future__ import annotations
 
+import functools
 import hmac
+import posixpath
 import struct
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import Any, Final
 
 from hudi_catalog.server.security import Secret
+from hudi_catalog.server.thrift_calls import load_service
 from hudi_catalog.server.thrift_structs import ReadStruct, Source, register_reader
 from table_format.errors import ServiceError
+
+IDL: Final = "hudi_catalog.thrift"
+#: The newest version of the contract.
+VERSION: Final = 3
+#: What the shared secret signs for.
+PURPOSE: Final = f"hudi-catalog {VERSION}"
 
 _SKEW_MS = 5 * 60_000
 _NONCE_BYTES = 16
@@ -29,20 +39,23 @@ class Callers:
     """Those who call from one engine.
 
     Attributes:
-        version: newest version of the contract.
-        purposes: what the secret signs for, by version; other versions do not sign the whole request.
+        earlier: what the secret signed for in earlier versions; those left out did not sign the whole request.
         name: of the callers, for messages, as in the next ones.
         possessive: the engine's name with an apostrophe.
         update: how to bring them to the newest version.
         setting: names their secret.
     """
 
-    version: int
-    purposes: Mapping[int, str]
+    earlier: Mapping[int, str]
     name: str
     possessive: str
     update: str
     setting: str
+
+    @property
+    def purposes(self) -> Mapping[int, str]:
+        """What the secret signs for, by version."""
+        return {VERSION: PURPOSE, **self.earlier}
 
     def signature(
         self, secret: Secret, version: int, method: str, encoded: bytes, *, time_ms: int, nonce: bytes
@@ -62,9 +75,20 @@ class Callers:
         return secret.for_purpose(self.purposes[version]).sign(b"".join(parts))
 
 
-def keep_encoded(kind: Any) -> None:
-    """Have requests of a struct class keep the bytes that they were read from, as `encoded`."""
-    register_reader(kind, _read_request)
+@functools.cache
+def own_service() -> ModuleType:
+    """The contract's structs and its service; a request that was read has its raw bytes in `encoded`."""
+    service = load_service(posixpath.join(posixpath.dirname(__file__), IDL))
+    for kind in (service.ScanRequest, service.ConnectorRequest):
+        register_reader(kind, _read_request)
+    return service
+
+
+@functools.cache
+def own_methods() -> frozenset[bytes]:
+    """The names of its methods, none of which the Thrift connectors have."""
+    contract: Any = own_service()
+    return frozenset(name.encode() for name in contract.HudiCatalog.thrift_services)
 
 
 def _read_request(_kind: Any, source: Source, at: int, read: ReadStruct) -> tuple[Any, int]:
@@ -114,7 +138,7 @@ class Admission:
 
         Args:
             method: the method called.
-            request: of a class given to `keep_encoded`.
+            request: a struct of `own_service`.
             credential: a `Credential` or None.
 
         Raises:
@@ -124,9 +148,9 @@ class Admission:
         callers = self._callers
         if request is None:
             raise ServiceError(f"{method}: the call has no request")
-        if not 1 <= request.version <= callers.version:
+        if not 1 <= request.version <= VERSION:
             raise ServiceError(
-                f"{callers.name} speaks version {request.version}, and this service {callers.version}; {callers.update}"
+                f"{callers.name} speaks version {request.version}, and this service {VERSION}; {callers.update}"
             )
         if self._secret is None:
             return

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from catalog.table import Table
-from hudi_catalog.server.contract import HIVE_METHODS, TRINO_METHODS, own_service
+from hudi_catalog.server.admission import own_methods, own_service
 from hudi_catalog.server.endpoints import Endpoint, address_for_clients
 from hudi_catalog.server.hosting import hosted
 from hudi_catalog.server.metrics import Metrics
@@ -129,8 +129,6 @@ def _key_sets(table: Table) -> Iterator[tuple[str, ...]]:
 
 _NAME = "trino"
 _PRESTO = b"presto"
-_OWN = TRINO_METHODS.encode()
-_OF_HIVE = frozenset(name.encode() for name in HIVE_METHODS)
 _POSITION = struct.Struct(">Q")
 _DIGEST_BYTES = 16
 
@@ -179,7 +177,7 @@ class TrinoService(ThriftCalls):
 
     def _contract(self, frame: bytes) -> ModuleType:
         name = frame[8 : 8 + int.from_bytes(frame[4:8])]  # after version and length
-        if name.startswith(_OWN) or name in _OF_HIVE:
+        if name in own_methods():
             return own_service()
         return presto_service() if name.startswith(_PRESTO) else trino_service()
 

@@ -8,7 +8,6 @@ from types import ModuleType
 from typing import Any, Final
 
 from hudi_catalog.server.admission import Admission, Callers
-from hudi_catalog.server.contract import PURPOSE, TRINO_METHODS, VERSION
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.security import Secret
@@ -22,8 +21,7 @@ from hudi_catalog.trino.connector.scans import ConnectorOptions, ConnectorRows, 
 from table_format.errors import HudiError, ServiceError
 
 CALLERS: Final = Callers(
-    version=VERSION,
-    purposes={VERSION: PURPOSE, **dict.fromkeys((1, 2), "trino connector 1")},
+    earlier=dict.fromkeys((1, 2), "trino connector 1"),
     name="Trino's connector",
     possessive="Trino's",
     update="lay out the plugin's folder anew by `hudi-catalog trino-plugin` of the service's installation",
@@ -83,7 +81,7 @@ class ConnectorCalls:
             HudiError: the call is refused, and why.
         """
         request = call.arguments.request
-        if not call.name.startswith(TRINO_METHODS):
+        if call.name not in self._of_warehouse and call.name not in self._of_table:
             raise ServiceError(f"{call.name}: this port is Trino's; Hive's handler asks `hudi-catalog serve hive`")
         try:
             self._admission.check(call.name, request, call.arguments.credential)

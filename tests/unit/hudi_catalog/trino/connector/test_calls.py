@@ -18,7 +18,7 @@ from thriftpy2.transport import memory
 
 import hudi_catalog.server
 from catalog import Catalog
-from hudi_catalog.server.contract import IDL
+from hudi_catalog.server.admission import IDL
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.security import Secret
 from hudi_catalog.server.tables import WarehouseTables
