@@ -40,6 +40,18 @@ JOB = {
 }
 ORDERED = {**JOB, "hoodie.datasource.write.precombine.field": "ts"}
 KEEP_VERSION = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
+#: A job of one count that writes a table of ours with counts by partition.
+BY_PARTITION = {
+    **ORDERED,
+    **UPSERT,
+    **KEEP_VERSION,
+    BUCKETS: "4",
+    # tasks of one process that meet the rules first at once fail, since Apache keeps them in a plain map
+    "hoodie.upsert.shuffle.parallelism": "1",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.datasource.write.partitionpath.field": "part",
+    "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+}
 BY_ID = {
     "hoodie.schema.on.read.enable": "true",
     "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
@@ -286,17 +298,7 @@ def test_a_resize_of_a_partition_binds_apache(release: Release, tmp_path: Path, 
     assert bool([*path.glob(".hoodie/*.replacecommit")]) is not dies
     rules = path / ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
     assert len([*rules.iterdir()]) == 2
-    job = {
-        **ORDERED,
-        **UPSERT,
-        **KEEP_VERSION,
-        BUCKETS: "4",
-        "hoodie.upsert.shuffle.parallelism": "1",
-        "hoodie.metadata.index.column.stats.enable": "true",
-        "hoodie.datasource.write.partitionpath.field": "part",
-        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
-    }
-    apache.write(path, data(range(30, 120), 2), job, "append")  # rolls a dead resize back
+    apache.write(path, data(range(30, 120), 2), BY_PARTITION, "append")  # rolls a dead resize back
     assert len([*rules.iterdir()]) == 2 - dies
     hudi_catalog.open_table(path).upsert(data(range(90, 150), 3))
     expected = {f"k{n}": 1 + (n >= 30) + (n >= 90) for n in range(150)}
@@ -327,18 +329,7 @@ def test_our_counts_by_partition_bind_apache(release: Release, tmp_path: Path) -
         options={"hoodie.bucket.index.partition.expressions": "^e.$,5;us[0-9]+,2"},
     )  # fmt: skip
     table.upsert(data(range(60), 1))
-    job = {
-        **ORDERED,
-        **UPSERT,
-        **KEEP_VERSION,
-        BUCKETS: "4",
-        # tasks of one process that meet the rules first at once fail, since Apache keeps them in a plain map
-        "hoodie.upsert.shuffle.parallelism": "1",
-        "hoodie.metadata.index.column.stats.enable": "true",
-        "hoodie.datasource.write.partitionpath.field": "part",
-        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
-    }
-    apache.write(path, data(range(30, 120), 2), job, "append")
+    apache.write(path, data(range(30, 120), 2), BY_PARTITION, "append")
     table.refresh().upsert(data(range(90, 150), 3))
     expected = {f"k{n}": 1 + (n >= 30) + (n >= 90) for n in range(150)}
     read = scanned(path)

@@ -28,43 +28,28 @@ from table_writer.commit.transaction import WriteTransaction
 from table_writer.execution.local import LocalExecutor
 from table_writer.plan.options import WriteOptions
 from tests.property.profile import STRIDE
+from tests.support.bucketed_tables import (
+    EAGER,
+    QUIET,
+    SCHEMA,
+    assert_pruned_plans_find_all,
+    bucket_verdict,
+    content,
+    faulty,
+    make_table,
+    rows_in,
+)
 from tests.support.crashed_jobs import publishes
 from tests.support.faults import Faults, FaultyStorage, Frozen, dying, overtaken
 from tests.support.local_writes import EXECUTORS
 
-SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
-QUIET = {"hoodie.catalog.write.progress": "false"}
-EAGER = {**QUIET, "hoodie.clean.failed.writes.policy": "EAGER"}
-COUNT = "hoodie.bucket.index.num.buckets"
 FOLDER = ".hoodie/.bucket_index/partition_bucket_index_meta"
 PARTITIONS = ("a=1/x", "b+c", "b+cd")
-
-
-def rows(*numbers: int, value: int = 0) -> pa.Table:
-    columns = [[f"k{n}" for n in numbers], [PARTITIONS[n % 3] for n in numbers], [value + n for n in numbers]]
-    return pa.table(columns, schema=SCHEMA)
+rows = rows_in(PARTITIONS)
 
 
 def make(path: Path, buckets: int = 4, count: int = 60, **arguments: Any) -> Table:
-    table = create_table(path / "t", SCHEMA, record_key="id", partition_by="p", buckets=buckets, **arguments)
-    table.insert(rows(*range(count)), QUIET)
-    return table
-
-
-def content(table: Table, **question: Any) -> list[dict[str, Any]]:
-    names = ["_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path"]
-    found = table.scan(columns=[*names, *SCHEMA.names], **question).to_arrow().to_pylist()
-    return sorted(found, key=lambda row: str(row["id"]))
-
-
-def assert_pruned_plans_find_all(table: Table, before: list[dict[str, Any]], **question: Any) -> None:
-    for row in before[::5]:
-        assert content(table, filter=f"id = '{row['id']}'", **question) == [row]
-
-
-def verdict(table: Table, key: str = "k7", **question: Any) -> str:
-    [found] = [one for one in table.scan(f"id = '{key}'", **question).plan().results if one.name == "bucket"]
-    return found.reason
+    return make_table(path, rows(*range(count)), buckets, **arguments)
 
 
 def check_files(table: Table, counts: tuple[int, int, int]) -> None:
@@ -92,7 +77,7 @@ def test_one_partition_changes_and_no_other(tmp_path: Path, before: int, after: 
     assert (report.way, report.before, report.after, report.partitions, report.rows) == (way, before, after, 1, 20)
     assert content(table) == rows_before
     assert_pruned_plans_find_all(table, rows_before)
-    assert verdict(table).startswith(f"1 of {min(before, after)}, 1 of {max(before, after)} buckets")
+    assert bucket_verdict(table).startswith(f"1 of {min(before, after)}, 1 of {max(before, after)} buckets")
     check_files(table, (before, after, before))
     assert files == {split.path for split in table.scan().plan().splits if split.partition != "b+c"}
     config = table.config
@@ -110,12 +95,12 @@ def test_one_partition_changes_and_no_other(tmp_path: Path, before: int, after: 
     # an earlier state has other buckets, of which nothing is recorded
     first = table.client.timeline().writes[0].time
     assert content(table, as_of=first) == rows_before
-    assert "they changed, and this is an earlier state" in verdict(table, as_of=first)
+    assert "they changed, and this is an earlier state" in bucket_verdict(table, as_of=first)
     table.upsert(rows(*range(10, 90), value=100), QUIET)
     check_files(table, (before, after, before))
     assert len(content(table)) == 90
     assert content(table, as_of=report.instant) == rows_before
-    assert verdict(table, as_of=report.instant).startswith("1 of ")
+    assert bucket_verdict(table, as_of=report.instant).startswith("1 of ")
     assert_pruned_plans_find_all(table, rows_before, as_of=report.instant)
 
 
@@ -160,7 +145,7 @@ def test_tables_that_are_resized_otherwise(tmp_path: Path) -> None:
     named.insert([{"id": "k", "p": "x,y", "v": 1}], QUIET)
     with pytest.raises(UnsupportedTableError, match=r"x,y: .* is no rule"):
         named.resize(8, partitions="x,y")
-    assert verdict(named, "k").startswith("1 of 4")
+    assert bucket_verdict(named, "k").startswith("1 of 4")
 
 
 def test_whole_and_part_in_turns(tmp_path: Path) -> None:
@@ -174,12 +159,12 @@ def test_whole_and_part_in_turns(tmp_path: Path) -> None:
     table.restore(whole, QUIET)
     assert (table.config.raw[EXPRESSIONS], table.config.raw[RULES]) == ("", "")
     assert not (tmp_path / "t" / FOLDER).exists()
-    assert verdict(table).startswith("1 of 2")
+    assert bucket_verdict(table).startswith("1 of 2")
     table.upsert(rows(1, 2, 3, value=9), QUIET)
     check_files(table, (2, 2, 2))
     table.restore(first, QUIET)
     assert content(open_table(tmp_path / "t")) == before
-    assert verdict(table).startswith("1 of 4")
+    assert bucket_verdict(table).startswith("1 of 4")
 
 
 def test_undone_resizes_bring_the_rules_before_back(tmp_path: Path) -> None:
@@ -189,11 +174,11 @@ def test_undone_resizes_bring_the_rules_before_back(tmp_path: Path) -> None:
     table.rollback(str(times[1]), QUIET)
     assert (table.config.raw[EXPRESSIONS], table.config.raw[RULES]) == (r"^b\+c$,8;^a,2", times[0])
     check_files(table, (2, 8, 4))
-    assert verdict(table).startswith("1 of 2, 1 of 4, 1 of 8")
+    assert bucket_verdict(table).startswith("1 of 2, 1 of 4, 1 of 8")
     table.rollback(str(times[0]), QUIET)
     assert (table.config.raw[EXPRESSIONS], table.config.raw[RULES]) == ("^a,2", "")
     assert rule_files(tmp_path / "t") == ["00000000000000"]
-    assert verdict(table).startswith("1 of 2, 1 of 4")
+    assert bucket_verdict(table).startswith("1 of 2, 1 of 4")
     table.upsert(rows(*range(0, 60, 7), value=5), QUIET)
     check_files(table, (2, 4, 4))
 
@@ -239,11 +224,11 @@ def rows_of_all() -> pa.Table:
 
 def test_other_writers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A job with older rules is warned; one of another tool wants somebody's word."""
-    given = {EXPRESSIONS: "^a,2", **QUIET}
+    older = {EXPRESSIONS: "^a,2", **QUIET}
     table = make(tmp_path, options={EXPRESSIONS: "^a,2"})
     table.resize(8, partitions="a=1/x", options=QUIET)
     with caplog.at_level(logging.WARNING):
-        table.upsert(rows(1, value=5), given)
+        table.upsert(rows(1, value=5), older)
     assert (
         "partitions of this table were resized, and hoodie.bucket.index.partition.expressions=^a=1/x$,8;^a,2 counts"
         in (caplog.text)
@@ -267,10 +252,6 @@ def test_writes_beside_a_resize(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         table.upsert(rows(*range(100, 140)), QUIET)
         check_files(open_table(tmp_path / "t"), (4, count, 4))
     assert len(content(table)) == 100
-
-
-def faulty(path: Path) -> TableClient:
-    return TableClient.open(FaultyStorage(str(path)))
 
 
 def resized(client: TableClient, count: int, *partitions: str) -> None:
@@ -310,7 +291,7 @@ def test_a_process_that_dies_at_any_step(tmp_path: Path, rules: str) -> None:
         done = "b" in table.config.raw.get(EXPRESSIONS, "")
         ends.add(done)
         check_files(table, (first, 8 if done else 4, 4))
-        assert verdict(table).startswith("1 of "), verdict(table)
+        assert bucket_verdict(table).startswith("1 of "), bucket_verdict(table)
         assert not table.config.raw.get(RULES, "").endswith("?")
         assert rule_files(copy) == (["00000000000000"] if rules else []) + ([table.config.raw[RULES]] if done else [])
         table.resize(8, partitions="b+c", options=EAGER)
@@ -320,9 +301,7 @@ def test_a_process_that_dies_at_any_step(tmp_path: Path, rules: str) -> None:
     assert ends == {False, True}
 
 
-def test_a_write_of_ours_that_ends_meanwhile_is_not_taken_for_another_tools(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_of_ours_that_ends_meanwhile_is_not_taken_for_another_tools(tmp_path: Path) -> None:
     """Its heartbeat is gone, and the timeline was loaded while it was pending."""
     table = make(tmp_path)
     client = TableClient.open(str(tmp_path / "t"))
@@ -370,6 +349,6 @@ def test_a_resize_that_another_write_overtakes(tmp_path: Path, monkeypatch: pyte
         table.resize(8, partitions="b+c", options=QUIET)
     table = open_table(tmp_path / "t")
     assert (tmp_path / "t" / FOLDER).exists() is not fails
-    assert verdict(table).startswith("1 of 4 " if fails else "1 of 4, 1 of 8 ")
+    assert bucket_verdict(table).startswith("1 of 4 " if fails else "1 of 4, 1 of 8 ")
     assert len(content(table)) == 61
     check_files(table, (4, 4 if fails else 8, 4))

@@ -22,41 +22,27 @@ from table_writer.clustering import rescale
 from table_writer.execution.local import LocalExecutor
 from table_writer.plan.options import WriteOptions
 from tests.property.profile import STRIDE
+from tests.support.bucketed_tables import (
+    COUNT,
+    EAGER,
+    QUIET,
+    SCHEMA,
+    assert_pruned_plans_find_all,
+    bucket_verdict,
+    content,
+    faulty,
+    make_table,
+    rows_in,
+)
 from tests.support.crashed_jobs import publishes
 from tests.support.faults import Faults, FaultyStorage, dying, overtaken
 from tests.support.local_writes import EXECUTORS
 
-SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
-QUIET = {"hoodie.catalog.write.progress": "false"}
-EAGER = {**QUIET, "hoodie.clean.failed.writes.policy": "EAGER"}
-COUNT = "hoodie.bucket.index.num.buckets"
-
-
-def rows(*numbers: int, value: int = 0) -> pa.Table:
-    columns = [[f"k{n}" for n in numbers], ["ab"[n % 2] for n in numbers], [value + n for n in numbers]]
-    return pa.table(columns, schema=SCHEMA)
+rows = rows_in(("a", "b"))
 
 
 def make(path: Path, buckets: int = 4, count: int = 60, **arguments: Any) -> Table:
-    table = create_table(path / "t", SCHEMA, record_key="id", partition_by="p", buckets=buckets, **arguments)
-    table.insert(rows(*range(count)), QUIET)
-    return table
-
-
-def content(table: Table, **question: Any) -> list[dict[str, Any]]:
-    names = ["_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path"]
-    found = table.scan(columns=[*names, *SCHEMA.names], **question).to_arrow().to_pylist()
-    return sorted(found, key=lambda row: str(row["id"]))
-
-
-def assert_pruned_plans_find_all(table: Table, before: list[dict[str, Any]], **question: Any) -> None:
-    for row in before[::5]:
-        assert content(table, filter=f"id = '{row['id']}'", **question) == [row]
-
-
-def bucket_verdict(table: Table, key: str = "k7") -> str:
-    [verdict] = [one for one in table.scan(f"id = '{key}'").plan().results if one.name == "bucket"]
-    return verdict.reason
+    return make_table(path, rows(*range(count)), buckets, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -279,10 +265,6 @@ def test_the_number_is_chosen_by_the_size_of_files(tmp_path: Path) -> None:
     assert table.resize(auto=True, options=small, dry_run=True).after == 16
     assert table.resize(auto=True, options=QUIET).after == 1
     assert table.resize(auto=True, options=QUIET).state == "nothing"
-
-
-def faulty(path: Path) -> TableClient:
-    return TableClient.open(FaultyStorage(str(path)))
 
 
 def resized(client: TableClient, count: int) -> None:
