@@ -22,6 +22,7 @@ from benchmarks import (
     planning,
     record_index,
     resizing,
+    skew,
     spark_joins,
     spark_reading,
     spark_writing,
@@ -59,8 +60,9 @@ WHAT = [
     "growth",
     "lifetime",
     "resizing",
+    "skew",
 ]
-LONG = ["clustering", "growth", "lifetime", "surgery_grid"]
+LONG = ["clustering", "growth", "lifetime", "skew", "surgery_grid"]
 """Run only when they are named."""
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
@@ -114,6 +116,8 @@ def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
             return "Clustering", "\n".join(clustering.table(clustering.run(folder, repeats)))
         case "resizing":
             return "Resizing", "\n".join(resizing.table(resizing.run(folder, repeats)))
+        case "skew":
+            return "A skewed load", "\n".join(skew.table(skew.measure(folder)))
         case "growth":
             return "Growth", "\n".join(growth.table(*growth.run(folder, repeats)))
         case "lifetime":

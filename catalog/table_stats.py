@@ -222,7 +222,7 @@ def table_stats(client: TableClient, *, small_limit: int = SMALL_FILE, now: floa
         version=config.version,
         partitions=pc.count_distinct(slices["partition"]).as_py() if slices.num_rows else 0,
         files=_files(files, slices, small_limit, "storage" if listing is None else "metadata table"),
-        skew=_skew(slices, _counts(config, timeline)) if _is_bucketed(config) else None,
+        skew=_skew(slices, _counts(config, timeline)) if config.has_buckets else None,
         timeline=_timeline(timeline, now_ms, zone),
         metadata_timeline=None if metadata_timeline is None else _timeline(metadata_timeline, now_ms, zone),
         services=_services(timeline, archived, metadata_timeline, zone),
@@ -262,10 +262,6 @@ def _files(files: pa.Table, slices: pa.Table, small_limit: int, listed_by: str) 
     )
 
 
-def _is_bucketed(config: TableConfig) -> bool:
-    return (config.index_type or "").upper() == "BUCKET"
-
-
 def advised_buckets(partition_bytes: Iterable[int], count: int, target: int = FILE_TARGET) -> int:
     """The number of buckets that makes the files of the largest partition about as large as wanted.
 
@@ -292,7 +288,9 @@ def advised_buckets(partition_bytes: Iterable[int], count: int, target: int = FI
 
 
 def _counts(config: TableConfig, timeline: Timeline) -> BucketRules | None:
-    """Buckets of each partition, where the table records them."""
+    """Buckets of each partition, where the table records them and its files outgrow them."""
+    if config.bucket_file_size is not None:
+        return None
     try:
         rules = claimed_rules(config.raw, config.bucket_count)
     except OptionError:

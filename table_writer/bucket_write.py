@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from table_format.metadata_table.record_index_layout import PARTITION
 from table_format.table.client import TableClient
+from table_writer.bucket_groups_write import write_groups_of_buckets
 from table_writer.early_checks import refuse_clustered, refuse_clustered_buckets
 from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.execution.executor import Executor, RowSource
@@ -45,7 +46,8 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
     if bucket_rules(options, plans.client.config) is not None:
         rules = checked_rules(options, plans.client, plans.timeline.is_committed)  # they may have changed just now
         buckets = max(rules.counts) if rules is not None else buckets
-    current = BucketFiles(plans.files, buckets, rules)
+    several = plans.client.config.bucket_file_size is not None
+    current = BucketFiles(plans.files, buckets, rules, several=several)
     keys = replace(plans.key_plan(plans.files.paths(), buckets), rules=rules)
     plans.transaction.mark_inflight()
     if operation is Operation.DELETE_PARTITION:
@@ -54,6 +56,9 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
         replaced = groups_of(gone)
         refuse_clustered(plans, gone, bucketed=True)
         return Outcome((), replaced, doomed, plans.index_changes((), gone, replaced), plans.layout)
+    unique, duplicates = _duplicates(operation, options)
+    if several:
+        return write_groups_of_buckets(plans, keys, current, duplicates, unique=unique)
     rows, batch = plans.rows()
     plans.progress.phase("writing files")
     target = plans.batch_target(batch)
@@ -67,7 +72,6 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
         limits=None if operation is Operation.DELETE else PathLimits.of(plans.client.storage),
     )
     refuse_clustered_buckets(plans, current, keys, target)
-    unique, duplicates = _duplicates(operation, options)
     bases: BaseFiles = ListedFiles(CURRENT_SCHEMA.empty_table()) if operation.replaces else current
     layout = plans.layout
     if layout is not None and layout.scope == PARTITION and operation is not Operation.DELETE:

@@ -74,7 +74,8 @@ def refuse_options(
     count = CheckedCount.of(options, config)
     if count is not None and not count.is_recorded(timeline):
         # their names show whether the job's count can be right
-        files = BucketFiles(PartitionFiles(client, timeline), buckets, rules)
+        listed = PartitionFiles(client, timeline)
+        files = BucketFiles(listed, buckets, rules, several=config.bucket_file_size is not None)
         refuse_other_count(client.storage, files, count.fields)
     if batch is not None and buckets and operation is not Operation.DELETE_PARTITION:
         keyed_rows(keys, storage_schema(batch).empty_table(), ())

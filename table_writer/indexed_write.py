@@ -85,19 +85,8 @@ def write_by_index(plans: WritePlans) -> Outcome:
     index = None
     if tagging.looked_up and plans.layout.count:
         index = RecordIndex.open(plans.client, plans.timeline, dict(options.texts))
-    rows = RowPlan(
-        keys=keys,
-        schema=target,
-        payload=() if operation is Operation.DELETE else tuple(target.names),
-        ordering=() if operation is Operation.DELETE else plans.client.config.ordering_fields,
-        flush_bytes=min(options.number(registry.FLUSH_BYTES) or 1, _BLOCK_BYTES),
-        tagged=tagging.known is not None,
-        thin_rows=options.number(registry.DRIVER_ROWS) or 0,
-        measured=known is None and not options.is_set(registry.RECORD_SIZE),
-        file_options=BaseFileOptions.of(options.texts),
-    )
     write = IndexedWrite(
-        rows=rows,
+        rows=row_plan(plans, keys, target, tagged=tagging.known is not None, measured=known is None),
         tags=None if tagging.known is None else _tag_plan(plans, tagging.known, keys),
         index=index,
         files=plans.files,
@@ -109,15 +98,39 @@ def write_by_index(plans: WritePlans) -> Outcome:
         sort=_sort_mode(operation, options),
         busy=[(partition, str(file_id)) for partition, file_id in clustered_slots(plans.timeline, bucketed=False)],
     )
-    finish = _Finish(plans)
+    finish = Finish(plans, Duplicates.ADD if tagging.known is None else Duplicates.MERGE)
     written = write.run(plans.executor, source, finish)
-    gone = _replaced(plans, {file.stat.partition_path for file in written})
+    gone = replaced_files(plans, {file.stat.partition_path for file in written})
     replaced = groups_of(gone)
     changes = plans.index_changes(written, gone, replaced)
     return Outcome(written, replaced, plans.cleared(written), changes, finish.layout)
 
 
-def _replaced(plans: WritePlans, partitions: Iterable[str]) -> pa.Table:
+def row_plan(plans: WritePlans, keys: KeyPlan, target: pa.Schema, *, tagged: bool, measured: bool) -> RowPlan:
+    """How the rows of a write that looks keys up are keyed.
+
+    Args:
+        plans: of the write.
+        keys: how keys are made; with buckets where new records find a file group by them.
+        target: the rows' columns in the table's types.
+        tagged: see `RowPlan`.
+        measured: likewise, where the job does not say it.
+    """
+    options, deletes = plans.options, plans.operation is Operation.DELETE
+    return RowPlan(
+        keys=keys,
+        schema=target,
+        payload=() if deletes else tuple(target.names),
+        ordering=() if deletes else plans.client.config.ordering_fields,
+        flush_bytes=min(options.number(registry.FLUSH_BYTES) or 1, _BLOCK_BYTES),
+        tagged=tagged,
+        thin_rows=options.number(registry.DRIVER_ROWS) or 0,
+        measured=measured and not options.is_set(registry.RECORD_SIZE),
+        file_options=BaseFileOptions.of(options.texts),
+    )
+
+
+def replaced_files(plans: WritePlans, partitions: Iterable[str]) -> pa.Table:
     """The files that a write into some partitions replaces, of `CURRENT_SCHEMA`."""
     if plans.operation is Operation.INSERT_OVERWRITE_TABLE:
         return CurrentFiles.of(plans.files, None).table
@@ -192,40 +205,55 @@ def _tag_plan(plans: WritePlans, known: Known, keys: KeyPlan) -> TagPlan:
     )
 
 
-class _Finish:
+class Finish:
     """Makes the plan of the files once the rows to write are known.
+
+    Args:
+        plans: of the write.
+        duplicates: see `FilePlan`.
+        unique: likewise.
+        bucketed: the table has buckets; then what is busy was looked at before.
 
     Attributes:
         layout: of the record index after the write.
     """
 
-    def __init__(self, plans: WritePlans) -> None:
+    def __init__(
+        self, plans: WritePlans, duplicates: Duplicates, *, unique: bool = False, bucketed: bool = False
+    ) -> None:
         self._plans = plans
+        self._duplicates = duplicates
+        self._unique = unique
+        self._bucketed = bucketed
         self.layout = plans.layout
 
     def __call__(self, profile: Profile, current: pa.Table) -> FilePlan:
+        """The plan; see `passes.Finish`."""
+        plans = self._plans
+        if not self._bucketed:
+            self._refuse_conflicts(profile, current)
+        limits = PathLimits.of(plans.client.storage)
+        if limits is not None:
+            limits.refuse_long(pa.array(sorted(profile.partitions), pa.string()))
+        self.layout = plans.grown_layout(profile.partitions)
+        if self.layout is not None:
+            inserted = sum(sample.rows for sample in profile.inserts.values())
+            self.layout = grow_empty_index(plans.client, self.layout, inserted, plans.options.texts)
+        return plans.file_plan(
+            ListedFiles(current),
+            unique=self._unique,
+            duplicates=self._duplicates,
+            bucketed=False,
+            layout=self.layout,
+        )
+
+    def _refuse_conflicts(self, profile: Profile, current: pa.Table) -> None:
         plans = self._plans
         if plans.operation is Operation.INSERT_OVERWRITE:
             refuse_elsewhere(profile)
         if clustered_slots(plans.timeline, bucketed=False):
-            changed = _replaced(plans, profile.inserts) if plans.operation.replaces else current
+            changed = replaced_files(plans, profile.partitions) if plans.operation.replaces else current
             refuse_clustered(plans, changed, bucketed=False)
-        limits = PathLimits.of(plans.client.storage)
-        if limits is not None:
-            limits.refuse_long(pa.array([*profile.inserts], pa.string()))
-        self.layout = plans.grown_layout(profile.inserts)
-        if self.layout is not None:
-            inserted = sum(sample.rows for sample in profile.inserts.values())
-            self.layout = grow_empty_index(plans.client, self.layout, inserted, plans.options.texts)
-        tagged = tagging_of(plans.operation, plans.options).known is not None
-        duplicates = Duplicates.MERGE if tagged else Duplicates.ADD
-        return plans.file_plan(
-            ListedFiles(current),
-            unique=False,
-            duplicates=duplicates,
-            bucketed=False,
-            layout=self.layout,
-        )
 
 
 def refuse_elsewhere(profile: Profile) -> None:
@@ -234,7 +262,7 @@ def refuse_elsewhere(profile: Profile) -> None:
     Raises:
         RecordError: there would be two rows of one key.
     """
-    foreign = {name: counted for name, counted in profile.elsewhere.items() if name not in profile.inserts}
+    foreign = {name: counted for name, counted in profile.elsewhere.items() if name not in profile.partitions}
     if foreign:
         partition, (_, key) = next(iter(foreign.items()))
         count = sum(rows for rows, _ in foreign.values())

@@ -170,8 +170,7 @@ def drop_index(client: TableClient, index: str, options: Mapping[str, str] | Non
         if index not in present:
             others = ", ".join(name for name in known if name in present) or "none"
             raise OptionError(f"{client.storage.uri}: the table has no {index}; its indexes: {others}")
-        kind = (client.config.index_type or "").upper()
-        if index == layout.RECORD_INDEX and kind not in ("", "BUCKET"):
+        if index == layout.RECORD_INDEX and client.config.has_buckets is False:
             raise OptionError(
                 f"{client.storage.uri}: the table's writers find records by its record index (hoodie.index.type="
                 f"{client.config.index_type}); `hudi-catalog index bootstrap` builds it anew"

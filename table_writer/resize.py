@@ -94,9 +94,9 @@ def resize(
     rules = _rules(settled, timeline, options, request)
     listed = PartitionFiles(client, timeline)
     files = _asked_for(listed, request)
-    BucketFiles(listed, rules.default, rules).of(
-        _partitions(files, request)
-    )  # refuses what are no buckets of these counts
+    several = settled.config.bucket_file_size is not None
+    # refuses what are no buckets of these counts
+    BucketFiles(listed, rules.default, rules, several=several).of(_partitions(files, request))
     planned = _planned(files, options, request, rules)
     if planned.state == "nothing" and not dry_run and settled.config.raw != client.config.raw:
         with table_lock(client, ProtocolOptions.parse(options.texts)):  # a resize to this number had died
@@ -312,7 +312,8 @@ def _attempt(
         transaction.fields = hash_fields(options, client.config)
         moves = RowMoves.of(client, options, executor, transaction, progress)
         plans = moves.plans
-        current = BucketFiles(plans.files, rules.default, rules).of(_partitions(asked, request))
+        several = client.config.bucket_file_size is not None
+        current = BucketFiles(plans.files, rules.default, rules, several=several).of(_partitions(asked, request))
         files = [file for file in _bucket_files(current, rules) if file.before != after]
         partitions = sorted({file.partition for file in files})
         if request.partitions:
@@ -325,7 +326,7 @@ def _attempt(
         refuse_clustered(plans, current, bucketed=True)
         transaction.mark_inflight()
         keys = plans.key_plan([file.file.path for file in files], planned.before)
-        plan = RescalePlan(moves.files, keys, after, executor.task_memory)
+        plan = RescalePlan(moves.files, keys, after, executor.task_memory, apart=several)
         written = _rewritten(executor, plan, files, progress.phase)
         progress.phase("committing")
         cleared = set(partitions) if request.partitions else None
@@ -361,12 +362,12 @@ def _rewritten(
     executor: Executor, plan: RescalePlan, files: Sequence[BucketFile], phase: Callable[[str], None]
 ) -> list[WrittenFile]:
     """Write the new files: of classes by themselves where that is possible, else by an exchange."""
-    classes: list[BucketClass] = bucket_classes(files, plan.after)
+    classes: list[BucketClass] = [(file,) for file in files] if plan.apart else bucket_classes(files, plan.after)
     most = min(plan.memory or _TASK_BYTES, _TASK_BYTES)
     alone: list[BucketClass] = []
     left: list[tuple[BucketClass, int]] = []
     for one, size in zip(classes, _decoded_sizes(plan, classes), strict=True):
-        if size <= most and _way_of(one[0].before, plan.after) != "overwrite":
+        if size <= most and (plan.apart or _way_of(one[0].before, plan.after) != "overwrite"):
             alone.append(one)
         else:
             left.append((one, size))

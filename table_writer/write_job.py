@@ -35,7 +35,7 @@ from table_writer.plan import option_registry as registry
 from table_writer.plan.merge_rule import adopted_rule
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
-from table_writer.plan.properties import check_against_table, index_type, lacks_bucket_count
+from table_writer.plan.properties import adopted_file_size, check_against_table, index_type, lacks_bucket_count
 from table_writer.slots.checked_count import CheckedCount
 from table_writer.slots.partition_files import PartitionFiles
 from table_writer.summary import WriteSummary
@@ -241,6 +241,7 @@ class WriteJob:
         adopted = adopted_rule(self.options, config, self.operation)
         if self._buckets is not None and lacks_bucket_count(self.options, config):
             adopted = {**adopted, registry.BUCKETS.key: str(self._buckets)}
+        adopted = {**adopted, **adopted_file_size(self.options, config)}
         check_against_table(self.options, TableConfig({**config.raw, **adopted}))
         return adopted
 

@@ -149,7 +149,7 @@ class HashedKeys:
 
 def hash_fields(config: TableConfig, options: ScanOptions) -> HashFields | CannotPrune:
     """The key fields that a table hashes, by its properties or the scan's options."""
-    if config.index_type is not None and config.index_type.upper() not in {"BUCKET", "BUCKET_INDEX"}:
+    if config.has_buckets is False:
         return CannotPrune(f"the table's index is {config.index_type}")
     if not config.record_key_fields:
         return CannotPrune("the table has no record key fields")

@@ -305,6 +305,7 @@ UNSUPPORTED_OPTIONS: Final = (
 OUR_PREFIX: Final = "hoodie.catalog."
 
 OUR_WRITER_KEYS: Final = (
+    "hoodie.catalog.bucket.max.file.size",
     "hoodie.catalog.executor.folder",
     "hoodie.catalog.executor.memory",
     "hoodie.catalog.executor.processes",

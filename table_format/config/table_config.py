@@ -34,6 +34,11 @@ WRITABLE_VERSIONS: Final = (6,)
 COMMIT_TIME: Final = "COMMIT_TIME_ORDERING"
 EVENT_TIME: Final = "EVENT_TIME_ORDERING"
 CUSTOM: Final = "CUSTOM"
+#: The most bytes of a file in a table whose buckets may have several file groups.
+BUCKET_FILE_SIZE: Final = "hoodie.catalog.bucket.max.file.size"
+#: What such a table records as its index: a type that Apache's readers know, and none of its Spark writers takes.
+NO_SPARK_INDEX: Final = "FLINK_STATE"
+_BUCKET_INDEXES: Final = ("BUCKET", "BUCKET_INDEX", "BUCKET_HASH_INDEX")
 _EVENT_TIME_PAYLOADS: Final = ("DefaultHoodieRecordPayload", "EventTimeAvroPayload")
 _COMMIT_TIME_PAYLOADS: Final = ("OverwriteWithLatestAvroPayload",)
 _STRATEGIES: Final = {
@@ -223,7 +228,17 @@ class TableConfig:
     @property
     def index_type(self) -> str | None:
         """The index type, if recorded by our writer."""
-        return self.raw.get("hoodie.index.type")
+        return "BUCKET" if self.bucket_file_size is not None else self.raw.get("hoodie.index.type")
+
+    @property
+    def has_buckets(self) -> bool | None:
+        """Whether files are found by buckets; None if no index is recorded."""
+        return None if self.index_type is None else self.index_type.upper() in _BUCKET_INDEXES
+
+    @property
+    def bucket_file_size(self) -> int | None:
+        """Bytes of a file beyond which a bucket gets another file group; None where each has one."""
+        return self._int(BUCKET_FILE_SIZE, 0) or None
 
     @property
     def bucket_count(self) -> int | None:

@@ -67,12 +67,15 @@ class RescalePlan:
         keys: by which rows lie in buckets.
         after: the new count.
         memory: bytes of rows that a task may hold; None for any number.
+        apart: each file is rewritten by itself, since a new bucket may have the rows of several in file groups of
+            their own.
     """
 
     files: FilePlan
     keys: KeyPlan
     after: int
     memory: int | None = None
+    apart: bool = False
 
     def numbers(self, file: BucketFile, rows: pa.Table) -> npt.NDArray[np.int64]:
         """The new bucket of each row of a file.

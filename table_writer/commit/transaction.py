@@ -391,7 +391,8 @@ class WriteTransaction:
         )
 
     def _is_bucketed(self) -> bool:
-        return (self.client.config.index_type or self._options.get("hoodie.index.type", "")).upper() == "BUCKET"
+        recorded = self.client.config.has_buckets
+        return self._options.get("hoodie.index.type", "").upper() == "BUCKET" if recorded is None else recorded
 
     def _finalize(self, metadata: CommitMetadata) -> None:
         """Delete files of failed task attempts, which have a marker and no write stat."""

@@ -1,11 +1,12 @@
-"""Options of bucket counts that differ between partitions."""
+"""Options of buckets: counts that differ between partitions, and several file groups of one bucket."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from table_format.config.table_config import BUCKET_FILE_SIZE
 from table_format.keys.partition_buckets import EXPRESSIONS, REGEX, RULE_TYPE
-from table_writer.plan.option import Kind, Option
+from table_writer.plan.option import Kind, Option, Origin
 
 PARTITION_BUCKETS: Final = Option(
     EXPRESSIONS,
@@ -22,4 +23,13 @@ PARTITION_RULE: Final = Option(
     REGEX,
     "What hoodie.bucket.index.partition.expressions are.",
     choices=(REGEX,),
+)
+BUCKET_FILES: Final = Option(
+    BUCKET_FILE_SIZE,
+    Kind.NUMBER,
+    None,
+    "Bytes of a file beyond which a bucket gets another file group. Unset, each bucket has one file group, whatever "
+    "its size. Given when a table is made, or later with a write, it is kept in `hoodie.properties`, and Apache's "
+    "writers are kept from the table from then on.",
+    Origin.OURS,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from table_writer.plan.bucket_options import PARTITION_BUCKETS, PARTITION_RULE
+from table_writer.plan.bucket_options import BUCKET_FILES, PARTITION_BUCKETS, PARTITION_RULE
 from table_writer.plan.clustering_options import CLUSTERING_OPTIONS
 from table_writer.plan.executor_options import EXECUTOR_OPTIONS
 from table_writer.plan.option import Kind, Option, Origin
@@ -459,6 +459,7 @@ REGISTRY: Final = (
     BUCKETS,
     PARTITION_BUCKETS,
     PARTITION_RULE,
+    BUCKET_FILES,
     HASH_FIELDS,
     COMBINE_INSERT,
     ALLOW_DUPLICATES,

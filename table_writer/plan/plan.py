@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 BUCKET_COLUMN = "_hudi_catalog_bucket"
 """Name under which rows carry their bucket, or the number of their file group, from the first stage to the second."""
 
+HOME_COLUMN = "_hudi_catalog_home"
+"""Name under which rows carry their bucket where it may have several file groups; `BUCKET_COLUMN` has one of them."""
+
 GONE_COLUMN = "_hudi_catalog_gone"
 """Name of a boolean column: true on rows that only delete their key in their file group, regardless of ordering values,
 such as the old location of a record that moves to another partition."""
@@ -146,6 +149,7 @@ class FilePlan:
         footer_texts: further keys of their footers.
         bucketed: the bucket column holds buckets, from which new file groups are named; else it holds numbers of file
             groups, and new groups have numbers that are not in `current`.
+        created: buckets of new file groups by number, in a table whose buckets have several.
         partial: only the batch's columns are written; other columns of existing records keep their values.
         index: layout of the record index to update; None for none.
         index_folder: folder for the slots' changes to it, relative to the storage.
@@ -168,6 +172,7 @@ class FilePlan:
     file_options: Mapping[str, str] = field(default_factory=dict)
     footer_texts: Mapping[str, str] = field(default_factory=dict)
     bucketed: bool = True
+    created: Mapping[int, int] = field(default_factory=dict)
     partial: bool = False
     index: IndexLayout | None = None
     index_folder: str = ""

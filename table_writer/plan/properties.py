@@ -9,13 +9,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from table_format.codecs.avro_schema import schema_text
-from table_format.config.table_config import KeyGeneratorType, TableConfig, load_table_config
+from table_format.config.table_config import NO_SPARK_INDEX, KeyGeneratorType, TableConfig, load_table_config
 from table_format.errors import CorruptFileError, OptionError, SchemaError, UnsupportedTableError, did_you_mean
 from table_format.keys.partition_buckets import REGEX, BucketRules, StoredRules, agreed_rules, claimed_rules
 from table_format.table.bucket_counts import RESIZES, RULES, announced_rules
 from table_format.table.client import TableClient
 from table_writer.plan import option_registry as registry
-from table_writer.plan.bucket_options import PARTITION_BUCKETS, PARTITION_RULE
+from table_writer.plan.bucket_options import BUCKET_FILES, PARTITION_BUCKETS, PARTITION_RULE
 from table_writer.plan.merge_rule import check_merge_rule, given_merge_mode, new_table_rule, ordering_properties
 from table_writer.plan.option import Option
 from table_writer.plan.options import WriteOptions
@@ -233,6 +233,28 @@ def hash_fields(options: WriteOptions, config: TableConfig) -> tuple[str, ...]:
     return config.bucket_hash_fields or _hash_fields(options, config.record_key_fields)
 
 
+def adopted_file_size(options: WriteOptions, config: TableConfig) -> dict[str, str]:
+    """Properties by which buckets may have several file groups from this write on, where the job says so.
+
+    Apache's bucket writers know one file group of each bucket only, and its other writers no buckets. So the index
+    type that the table records is one with which its Spark jobs fail, also those that do not name an index.
+
+    Raises:
+        OptionError: the table has no buckets, or is one of Apache's, whose other jobs would be shut out.
+    """
+    size = options.texts.get(BUCKET_FILES.key)
+    if size is None or size == config.raw.get(BUCKET_FILES.key):
+        return {}
+    if index_type(options, config) != "BUCKET":
+        raise OptionError(f"{BUCKET_FILES.key}={size}: the table has no buckets; {registry.FILE_SIZE.key} is the like")
+    if config.index_type is None:
+        raise OptionError(
+            f"{BUCKET_FILES.key}={size}: another tool made this table, and its jobs could not write it any more; copy "
+            "it into a table of ours"
+        )
+    return {registry.INDEX_TYPE.key: NO_SPARK_INDEX, BUCKET_FILES.key: size}
+
+
 def _plain_index(name: str) -> str:
     return _SAME_INDEX.get(name.upper(), name.upper())
 
@@ -244,9 +266,11 @@ def _index_properties(options: WriteOptions, keys: tuple[str, ...]) -> dict[str,
         OptionError: a record index without the metadata table that holds it.
     """
     kind = _plain_index(options.text(registry.INDEX_TYPE) or "BUCKET")
+    size = options.texts.get(BUCKET_FILES.key)
     if kind == "BUCKET":
         return {
-            registry.INDEX_TYPE.key: kind,
+            registry.INDEX_TYPE.key: kind if size is None else NO_SPARK_INDEX,
+            BUCKET_FILES.key: size,
             registry.BUCKETS.key: options.text(registry.BUCKETS),
             registry.HASH_FIELDS.key: ",".join(_hash_fields(options, keys)),
             **_rule_properties(options),
@@ -256,8 +280,9 @@ def _index_properties(options: WriteOptions, keys: tuple[str, ...]) -> dict[str,
             f"{registry.INDEX_TYPE.key}={kind} needs the metadata table, which {registry.METADATA.key}=false turns off"
         )
     buckets = options.text(registry.BUCKETS) if options.is_set(registry.BUCKETS) else None
-    if buckets is not None:
-        raise OptionError(f"{registry.BUCKETS.key}={buckets!r}: a table with {kind} has no buckets; leave it out")
+    for key, text in ((registry.BUCKETS.key, buckets), (BUCKET_FILES.key, size)):
+        if text is not None:
+            raise OptionError(f"{key}={text!r}: a table with {kind} has no buckets; leave it out")
     return {registry.INDEX_TYPE.key: kind}
 
 

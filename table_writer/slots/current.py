@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 
 from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import one_chunk
+from table_format.config.table_config import BUCKET_FILE_SIZE
 from table_format.errors import OptionError, UnsupportedTableError
 from table_format.keys.bucket_index import possible_buckets
 from table_format.keys.partition_buckets import BucketRules
@@ -34,17 +36,21 @@ class BucketFiles:
         files: of the table.
         buckets: file groups per partition.
         rules: how many each partition has; None where all have the same number.
+        several: a bucket may have several file groups; then `load` and `find` are not for use.
     """
 
-    def __init__(self, files: PartitionFiles, buckets: int, rules: BucketRules | None = None) -> None:
+    def __init__(
+        self, files: PartitionFiles, buckets: int, rules: BucketRules | None = None, *, several: bool = False
+    ) -> None:
         self.files = files
         self._buckets = buckets
         self._rules = rules
+        self._several = several
         self._lock = threading.Lock()
         self._found: dict[str, dict[int, CurrentFile]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return BucketFiles, (self.files, self._buckets, self._rules)
+        return functools.partial(BucketFiles, several=self._several), (self.files, self._buckets, self._rules)
 
     def load(self, partitions: Iterable[str]) -> None:
         """Look up the files of some partitions together.
@@ -73,7 +79,7 @@ class BucketFiles:
         latest = self.files.of(partitions)
         if latest.num_rows == 0:
             return CURRENT_SCHEMA.empty_table()
-        numbers = _bucket_numbers(latest)
+        numbers = bucket_numbers(latest)
         buckets = pc.greater_equal(numbers, self._counts(latest["partition"]))
         if pc.any(buckets).as_py():
             greatest, partition = (column.filter(buckets)[0].as_py() for column in (numbers, latest["partition"]))
@@ -82,7 +88,8 @@ class BucketFiles:
                 f"{greatest}: give the count that the table was made with, or readers would not find rows"
             )
         table = numbered(latest, numbers)
-        _refuse_doubles(table)
+        if not self._several:
+            _refuse_doubles(table)
         return table
 
     def count_of(self, partition: str) -> int:
@@ -140,10 +147,15 @@ def _a_file_each(files: pa.Table) -> list[dict[str, Any]]:
     return list({row["partition"]: row for row in sorted(rows, key=itemgetter("instant"))}.values())
 
 
-def _bucket_numbers(files: pa.Table) -> Any:
+def bucket_numbers(files: pa.Table) -> Any:
+    """The bucket of each file, by its name.
+
+    Raises:
+        UnsupportedTableError: a name without one.
+    """
     ids = files["file_id"]
     named = pc.match_substring_regex(ids, "^[0-9]{8}-")
-    if not pc.all(named).as_py():
+    if pc.all(named).as_py() is False:
         path = files.filter(pc.invert(named))["path"][0].as_py()
         raise UnsupportedTableError(
             f"{path}: no bucket number in the name, so another index than the bucket index wrote this table; "
@@ -162,5 +174,6 @@ def _refuse_doubles(files: pa.Table) -> None:
     paths = files.filter(same)["path"].to_pylist()
     raise UnsupportedTableError(
         f"bucket {bucket} of partition {partition!r} has {len(paths)} file groups ({paths[0]}, {paths[1]}); the bucket "
-        "index needs one. Remove the duplicates with the writer that made them"
+        "index needs one. Remove the duplicates with the writer that made them; or, where no key has two rows, let "
+        f"buckets have several by {BUCKET_FILE_SIZE}"
     )

@@ -293,7 +293,8 @@ class GroupWriter:
         if current is not None:
             self._file_id = current.file_id
         else:
-            self._file_id = new_bucket_file_id(group.number) if plan.bucketed else new_file_id()
+            bucket = group.number if plan.bucketed else plan.created.get(group.number)
+            self._file_id = new_file_id() if bucket is None else new_bucket_file_id(bucket)
 
     def write(self, incoming: Incoming) -> WrittenFile | None:
         """Merge some rows into the group's file, or make its first one; None when nothing changes."""

@@ -1,4 +1,4 @@
-"""The current base files of a write by the record index, and the target sizes of files."""
+"""The current base files of a write that looks keys up, and the target sizes of files."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata.index_deltas import DeltaFile, write_delta
 from table_writer.plan import option_registry as registry
 from table_writer.plan.options import WriteOptions
-from table_writer.slots.current import numbered
+from table_writer.slots.current import bucket_numbers, numbered
 from table_writer.slots.partition_files import PartitionFiles
-from table_writer.tagging.placement import Numbers, Sizing
+from table_writer.tagging.placement import Home, Numbers, Sizing
 from table_writer.tagging.tagging import file_names_of, place_of
 
 _COMMITS_AVERAGED = 8
@@ -84,15 +84,16 @@ class CurrentFiles:
         return to_numpy(numbers)
 
     def sizes_of(
-        self, partitions: set[str], busy: Collection[tuple[str, str]] = ()
-    ) -> dict[str, list[tuple[int, int]]]:
-        """Number and size in bytes of each file group of some partitions.
+        self, homes: Collection[Home], busy: Collection[tuple[str, str]] = ()
+    ) -> dict[Home, list[tuple[int, int]]]:
+        """Number and size in bytes of each file group of some homes.
 
         Args:
-            partitions: their paths.
+            homes: all with a bucket, or none.
             busy: partition path and file id of file groups to leave out.
         """
-        wanted = pc.is_in(self.table["partition"], value_set=pa.array(sorted(partitions), pa.string()))
+        partitions = sorted({home.partition for home in homes})
+        wanted = pc.is_in(self.table["partition"], value_set=pa.array(partitions, pa.string()))
         numbers = np.flatnonzero(to_numpy(one_chunk(wanted)).astype(np.bool_))
         if busy:
             known = file_names_of(*(pa.array([group[part] for group in busy], pa.string()) for part in (0, 1)))
@@ -100,9 +101,13 @@ class CurrentFiles:
             numbers = numbers[~left_out[numbers]]
         at = from_numpy(numbers)
         names: list[Any] = self.table["partition"].take(at).to_pylist()
-        groups: dict[str, list[tuple[int, int]]] = {}
-        for name, number, size in zip(names, numbers.tolist(), to_numpy(self.sizes.take(at)).tolist(), strict=True):
-            groups.setdefault(name, []).append((number, size))
+        buckets: list[Any] = [None] * len(names)
+        if any(home.bucket is not None for home in homes):
+            buckets = bucket_numbers(self.table.take(at)).to_pylist()
+        groups: dict[Home, list[tuple[int, int]]] = {}
+        sizes = to_numpy(self.sizes.take(at)).tolist()
+        for name, bucket, number, size in zip(names, buckets, numbers.tolist(), sizes, strict=True):
+            groups.setdefault(Home(name, bucket), []).append((number, size))
         return groups
 
     def only(self, numbers: Numbers) -> pa.Table:

@@ -1,8 +1,8 @@
-"""The passes of a write by the record index: rows are keyed, tagged by the index, placed, and written.
+"""The passes of a write that looks keys up: rows are keyed, tagged by where their keys are, placed, and written.
 
 1. Rows are keyed and held.
 2. Rows are tagged: a small batch on the driver, from its keys alone; a larger one in tasks, each with the keys of one
-   file group of the index. Rows that are all new skip this.
+   group of the index. Rows that are all new skip this.
 3. The driver adds up the heads of the blocks, plans the file groups of new rows, and the rows go on to the writing
    tasks; or, with some sort modes of a bulk insert, they are written where they are.
 """
@@ -29,6 +29,7 @@ from table_writer.plan.plan import CURRENT_SCHEMA, FilePlan, TaskIdentity
 from table_writer.rows.merge import sorted_rows
 from table_writer.slots.partition_files import PartitionFiles
 from table_writer.slots.slot import GroupRows, write_groups, write_slots
+from table_writer.tagging.bucket_keys import BucketKeys
 from table_writer.tagging.files import CurrentFiles
 from table_writer.tagging.placement import Sizing, other_rows, place_inserts, slot_targets
 from table_writer.tagging.rows import BlockSummary, Profile, RowPlan, key_batches, key_check
@@ -40,8 +41,9 @@ from table_writer.tagging.stages import (
     place_blocks,
     spread_blocks,
     tag_slots,
+    tags_of,
 )
-from table_writer.tagging.tagging import TagPlan, place_of, tag_rows
+from table_writer.tagging.tagging import TagPlan, place_of
 
 Rows = npt.NDArray[np.int64]
 
@@ -160,12 +162,12 @@ _MOST_TASKS = 10_000
 
 @dataclass(frozen=True)
 class IndexedWrite:
-    """One write of rows into a table whose files are found by the record index.
+    """One write of rows into a table whose files are found by looking keys up.
 
     Attributes:
         rows: how they are keyed.
         tags: how they are tagged; None when all are inserted as they are.
-        index: the record index; None when nothing is looked up.
+        index: where; None when nothing is looked up.
         files: of the table.
         placed: current files that may take new records; none if the write replaces them.
         sizing: given the bytes that a row of the batch takes in a file.
@@ -178,7 +180,7 @@ class IndexedWrite:
 
     rows: RowPlan
     tags: TagPlan | None
-    index: RecordIndex | None
+    index: RecordIndex | BucketKeys | None
     files: PartitionFiles
     placed: bool
     sizing: Callable[[float | None], Sizing]
@@ -223,7 +225,7 @@ class IndexedWrite:
         places = sorted(slims)
         tables = [slims[place] for place in places]
         slim = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
-        tags = tag_rows(slim, None if self.index is None else self.index.find, plan)
+        tags = tags_of(slim, self.index, plan)
         ends = np.cumsum([table.num_rows for table in tables])
         owners = np.searchsorted(ends, tags.rows, side="right")
         assigned = {}
@@ -237,9 +239,14 @@ class IndexedWrite:
     def _tag_there(self, executor: Executor, keyed: Held, blocks: _Blocks, plan: TagPlan) -> Held:
         """Tag in tasks, each with all rows of its keys."""
         size = sum(block.size for block in blocks.values())
-        groups = 1 if self.index is None else self.index.layout.count
-        wanted = max(executor.parallelism, -(-size // _task_bytes(executor)))
-        parts = max(1, -(-wanted // groups))
+        fitting = -(-size // _task_bytes(executor))
+        wanted = max(executor.parallelism, fitting)
+        groups, fewest = 1, 1
+        if isinstance(self.index, BucketKeys):
+            groups, fewest = self.index.count, fitting  # most rows may be of one bucket
+        elif self.index is not None:
+            groups = self.index.layout.count
+        parts = max(fewest, -(-wanted // groups))
         # hashes spread keys evenly, and starting a task costs as much as ten thousand look-ups
         tasks = min(groups * parts, wanted, _MOST_TASKS)
         spread = partial(spread_blocks, SpreadPlan(self.index, parts, plan.by_partition, tasks))
@@ -265,20 +272,23 @@ class IndexedWrite:
             staying = StayPlan(files, sizing.per_file, self.sort is SortMode.PARTITION_SORT, checks, assigned)
             return executor.collect(rows, partial(write_where_they_are, staying))
         indexed = [*profile.updates, *profile.relied]
-        touched = {place_of(group)[0] for group in indexed} | (set(profile.inserts) if self.placed else set())
+        touched = {place_of(group)[0] for group in indexed} | (profile.partitions if self.placed else set())
         present = CurrentFiles.of(self.files, touched)
         numbers = present.numbers_of(indexed).tolist()
         updates = dict(zip(numbers, profile.updates.values(), strict=False))
-        current = present.sizes_of(set(profile.inserts), self.busy) if self.placed else {}
+        current = present.sizes_of(profile.inserts.keys(), self.busy) if self.placed else {}
         places = place_inserts(profile.inserts, current, sizing, present.table.num_rows, updates)
         size = sum(block.size for block in blocks.values())
         targets = slot_targets(updates, places, present.table, self._most_slots(executor, size))
         plan = finish(profile, present.only(targets.numbers) if self.placed else _NO_FILES)
+        created = enumerate(places.created, present.table.num_rows)
+        plan = replace(plan, created={number: home.bucket for number, home in created if home.bucket is not None})
         if not len(targets.numbers):
             return []
         slots = int(targets.slots.max()) + 1
         moves = self.tags is not None and self.tags.move
-        placing = partial(place_blocks, PlacePlan(places, targets, moves, assigned, self.partitioned))
+        placed = PlacePlan(places, targets, moves, assigned, self.partitioned)
+        placing = partial(place_blocks, placed)
         return executor.collect(executor.exchange(rows, placing, slots), partial(write_slots, plan))
 
     def _most_slots(self, executor: Executor, size: int) -> int:

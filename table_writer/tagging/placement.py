@@ -1,10 +1,13 @@
-"""Placement of new records: first in small files, then in new files of the target size, by key ranges."""
+"""Placement of new records: first in small files, then in new files of the target size, by key ranges.
+
+A record may go to any file group of its partition, or, in a table with buckets, to any of its bucket.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +20,71 @@ from table_writer.rows.merge import positions_after
 from table_writer.tagging.tagging import NEW, file_names_of
 
 Numbers = npt.NDArray[np.int32]
+Rows = npt.NDArray[np.int64]
+#: Codes up to this are counted in an array; beyond, and with larger numbers, sorting takes less memory.
+_COUNTED: Final = 1 << 22
+_SHORT: Final = 1 << 15
+
+
+class Home(NamedTuple):
+    """Where new records belong: any file group of it may take them.
+
+    Attributes:
+        partition: its path.
+        bucket: of the partition; None in a table without buckets.
+    """
+
+    partition: str
+    bucket: int | None = None
+
+
+@dataclass(frozen=True)
+class Homes:
+    """The homes of some records.
+
+    Attributes:
+        names: the homes.
+        codes: of each record, the place of its home among the names.
+    """
+
+    names: tuple[Home, ...]
+    codes: Rows
+
+    @classmethod
+    def of(cls, count: int, paths: Any, buckets: Numbers | None) -> Homes:
+        """By partition and bucket.
+
+        Args:
+            count: of records.
+            paths: their partition paths, as a dictionary array; None in a table without partitions.
+            buckets: their buckets; None in a table without buckets.
+        """
+        partitions = np.zeros(count, np.int64) if paths is None else to_numpy(paths.indices).astype(np.int64)
+        width = 1 if buckets is None else int(buckets.max(initial=0)) + 1
+        joined = partitions if buckets is None else partitions * width + buckets
+        most = width * (1 if paths is None else len(paths.dictionary))
+        if most > _COUNTED:
+            distinct, codes = np.unique(joined, return_inverse=True)
+        else:
+            distinct = np.flatnonzero(np.bincount(joined, minlength=most))
+            places = np.zeros(most, np.int64)
+            places[distinct] = np.arange(len(distinct))
+            codes = places[joined]
+        names = []
+        for number in distinct.tolist():
+            partition, bucket = divmod(number, width)
+            path = "" if paths is None else paths.dictionary[partition].as_py()
+            names.append(Home(path, None if buckets is None else bucket))
+        return cls(tuple(names), codes)
+
+    def each(self) -> Iterator[tuple[Home, Rows]]:
+        """The homes, each with the ascending positions of its records."""
+        # numpy sorts 16 bits without comparing them
+        codes = self.codes.astype(np.int16) if len(self.names) < _SHORT else self.codes
+        order = np.argsort(codes, kind="stable")
+        firsts = np.searchsorted(self.codes[order], np.arange(len(self.names) + 1))
+        for name, first, end in zip(self.names, firsts, firsts[1:], strict=False):
+            yield name, order[first:end]
 
 
 @dataclass(frozen=True)
@@ -47,7 +115,7 @@ class Sizing:
 
 @dataclass(frozen=True)
 class Sample:
-    """Records to insert into one partition.
+    """Records to insert into one home.
 
     Attributes:
         rows: their number.
@@ -62,7 +130,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Ranges:
-    """The file groups that take one partition's new records.
+    """The file groups that take one home's new records.
 
     Attributes:
         bounds: the least key of each file group but the first, ascending.
@@ -84,65 +152,62 @@ class Placement:
     """File groups for the records to insert.
 
     Attributes:
-        partitions: ranges of each partition.
-        created: partition of each new file group, in the order of their numbers.
+        homes: ranges of each home.
+        created: home of each new file group, in the order of their numbers.
     """
 
-    partitions: Mapping[str, Ranges]
-    created: tuple[str, ...]
+    homes: Mapping[Home, Ranges]
+    created: tuple[Home, ...]
 
-    def numbers_of(self, keys: Any, partitions: Any) -> Numbers:
+    def numbers_of(self, keys: Any, homes: Homes) -> Numbers:
         """The file group of each record.
 
         Args:
             keys: their keys.
-            partitions: their partition paths, as a dictionary array; None in a table without partitions.
+            homes: their homes.
 
         Raises:
-            KeyError: a partition without a plan.
+            KeyError: a home without a plan.
         """
-        if partitions is None:
-            return self.partitions[""].numbers_of(keys)
-        codes = to_numpy(partitions.indices)
+        if len(homes.names) == 1:
+            return self.homes[homes.names[0]].numbers_of(keys)
         result = np.empty(len(keys), np.int32)
-        for code in np.unique(codes).tolist():
-            positions = np.flatnonzero(codes == code)
-            name = partitions.dictionary[code].as_py()
-            result[positions] = self.partitions[name].numbers_of(keys.take(from_numpy(positions)))
+        for home, positions in homes.each():
+            result[positions] = self.homes[home].numbers_of(keys.take(from_numpy(positions)))
         return result
 
 
 def place_inserts(
-    inserts: Mapping[str, Sample],
-    files: Mapping[str, Sequence[tuple[int, int]]],
+    inserts: Mapping[Home, Sample],
+    files: Mapping[Home, Sequence[tuple[int, int]]],
     sizing: Sizing,
     first: int,
     updated: Mapping[int, int] | None = None,
 ) -> Placement:
     """Assign new records to file groups.
 
-    Each partition's records are divided by key ranges, so that files of one write do not overlap. Small files
+    Each home's records are divided by key ranges, so that files of one write do not overlap. Small files
     that are rewritten anyway come first, then the smallest ones: the fewest files are touched.
 
     Args:
-        inserts: by partition.
-        files: number and bytes of each partition's current file groups.
+        inserts: by home.
+        files: number and bytes of each home's current file groups.
         sizing: see `Sizing`.
         first: number of the first new file group.
         updated: rows that the write changes in current file groups, by number.
     """
-    ranges: dict[str, Ranges] = {}
-    created: list[str] = []
-    for partition, sample in inserts.items():
+    ranges: dict[Home, Ranges] = {}
+    created: list[Home] = []
+    for home, sample in inserts.items():
         if sample.rows == 0:
             continue
-        shares = _small_files(sample.rows, files.get(partition, ()), sizing, updated or {})
+        shares = _small_files(sample.rows, files.get(home, ()), sizing, updated or {})
         left = sample.rows - int(sum(share for _, share in shares))
         new = -(-left // sizing.per_file)
         for _ in range(new):
             shares.append((first + len(created), left / new))
-            created.append(partition)
-        ranges[partition] = _cut(sample, shares)
+            created.append(home)
+        ranges[home] = _cut(sample, shares)
     return Placement(ranges, tuple(created))
 
 
@@ -236,13 +301,13 @@ def slot_targets(updates: Mapping[int, int], places: Placement, current: pa.Tabl
     updated = np.array(sorted(updates), np.int32)
     changed = current.take(from_numpy(updated.astype(np.int64)))
     groups = file_names_of(changed["partition"], changed["file_id"])
-    placed = [number for ranges in places.partitions.values() for number in ranges.numbers.tolist()]
+    placed = [number for ranges in places.homes.values() for number in ranges.numbers.tolist()]
     numbers = np.array(sorted({*updates, *placed}), np.int32)
     old = numbers[numbers < current.num_rows]
-    homes: list[Any] = current["partition"].take(from_numpy(old.astype(np.int64))).to_pylist()
-    homes += places.created
-    codes = {name: code for code, name in enumerate(dict.fromkeys(homes))}
-    partitions = np.array([codes[name] for name in homes], np.int32)
+    paths: list[Any] = current["partition"].take(from_numpy(old.astype(np.int64))).to_pylist()
+    paths += [home.partition for home in places.created]
+    codes = {name: code for code, name in enumerate(dict.fromkeys(paths))}
+    partitions = np.array([codes[name] for name in paths], np.int32)
     slots = (np.arange(len(numbers)) % max(1, most)).astype(np.int32)
     return Targets(numbers, partitions, tuple(codes), slots, updated, groups)
 

@@ -1,4 +1,4 @@
-"""First pass of a write by the record index: rows get their keys, and the driver gets a summary of them."""
+"""First pass of a write that looks keys up: rows get their keys, and the driver gets a summary of them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk, spans_of, to_
 from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
 from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.execution.executor import Block
-from table_writer.plan.plan import KeyPlan, TaskIdentity
+from table_writer.plan.plan import HOME_COLUMN, KeyPlan, TaskIdentity
 from table_writer.rows.slot_rows import flushes, keyed_rows, user_rows
-from table_writer.tagging.placement import Sample
+from table_writer.tagging.placement import Home, Homes, Sample
 from table_writer.tagging.tagging import NEW, Tags, slim_rows
 
 _SAMPLE_KEYS = 1024
@@ -29,7 +29,7 @@ class RowPlan:
     """How rows are keyed.
 
     Attributes:
-        keys: see `KeyPlan`; without buckets.
+        keys: see `KeyPlan`; with buckets where new records find a file group by them.
         schema: user columns of the batch, in the types of the table.
         payload: names of the columns that are written.
         ordering: fields that order versions of a record.
@@ -57,15 +57,20 @@ class Profile:
 
     Attributes:
         updates: rows by the file group that has their key, see `Tags.groups`.
-        inserts: rows to insert, by partition.
+        inserts: rows to insert, by home.
         relied: see `Tags`.
         elsewhere: see `Tags`.
     """
 
     updates: dict[str, int] = field(default_factory=dict)
-    inserts: dict[str, Sample] = field(default_factory=dict)
+    inserts: dict[Home, Sample] = field(default_factory=dict)
     relied: frozenset[str] = frozenset()
     elsewhere: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    @property
+    def partitions(self) -> set[str]:
+        """Paths of the partitions into which rows are inserted."""
+        return {home.partition for home in self.inserts}
 
     @classmethod
     def of(cls, rows: pa.Table, tags: Tags | None, most: int = _SAMPLE_KEYS) -> Profile:
@@ -84,10 +89,7 @@ class Profile:
             names: list[Any] = tags.groups.take(from_numpy(numbers)).to_pylist()
             updates = dict(zip(names, counts.tolist(), strict=True))
             positions = tags.rows[tags.numbers == NEW]
-        keys, partitions = one_chunk(rows[RECORD_KEY]), None
-        if PARTITION_PATH in rows.column_names:
-            partitions = one_chunk(rows[PARTITION_PATH])
-        inserts = _samples(keys, partitions, positions, most)
+        inserts = _samples(rows, positions, most)
         if tags is None:
             return cls(updates, inserts)
         return cls(updates, inserts, tags.relied, tags.elsewhere)
@@ -96,24 +98,24 @@ class Profile:
     def total(cls, profiles: Iterable[Profile]) -> Profile:
         """Several profiles as one."""
         updates: dict[str, int] = {}
-        samples: dict[str, list[Sample]] = {}
+        samples: dict[Home, list[Sample]] = {}
         relied: set[str] = set()
         elsewhere: dict[str, tuple[int, str]] = {}
         for profile in profiles:
             relied |= profile.relied
             for group, rows in profile.updates.items():
                 updates[group] = updates.get(group, 0) + rows
-            for partition, sample in profile.inserts.items():
-                samples.setdefault(partition, []).append(sample)
+            for home, sample in profile.inserts.items():
+                samples.setdefault(home, []).append(sample)
             for partition, (count, key) in profile.elsewhere.items():
                 elsewhere[partition] = (elsewhere.get(partition, (0, key))[0] + count, key)
         inserts = {
-            partition: Sample(
+            home: Sample(
                 sum(part.rows for part in parts),
                 pa.concat_arrays([part.keys for part in parts]),
                 np.concatenate([part.weights for part in parts]),
             )
-            for partition, parts in samples.items()
+            for home, parts in samples.items()
         }
         return cls(updates, inserts, frozenset(relied), elsewhere)
 
@@ -145,6 +147,8 @@ def key_batches(plan: RowPlan, batches: Iterator[pa.RecordBatch], task: TaskIden
     record = None
     for number, pending in enumerate(flushes(batches, plan.flush_bytes)):
         rows = keyed_rows(plan.keys, user_rows(pending, plan.schema), plan.payload)
+        if plan.keys.buckets:
+            rows = rows.rename_columns([*rows.column_names[:-1], HOME_COLUMN])
         if plan.measured and record is None:
             record = encoded_width(rows, plan.file_options)
         seen += rows.num_rows
@@ -178,18 +182,21 @@ def key_check(rows: pa.Table) -> int:
     return zlib.crc32(lengths.tobytes(), zlib.crc32(data[first:last].tobytes()))
 
 
-def _samples(keys: Any, partitions: Any, positions: Any, most: int) -> dict[str, Sample]:
+def homes_of(rows: pa.Table, positions: Any) -> Homes:
+    """The homes of keyed rows at some positions."""
+    at = from_numpy(positions)
+    paths = one_chunk(rows[PARTITION_PATH]).take(at) if PARTITION_PATH in rows.column_names else None
+    buckets = to_numpy(one_chunk(rows[HOME_COLUMN]).take(at)) if HOME_COLUMN in rows.column_names else None
+    return Homes.of(len(positions), paths, buckets)
+
+
+def _samples(rows: pa.Table, positions: Any, most: int) -> dict[Home, Sample]:
     if len(positions) == 0:
         return {}
-    if partitions is None:
-        return {"": _sample(keys, positions, most)}
-    codes = to_numpy(partitions.indices)[positions]
-    order = np.argsort(codes, kind="stable")
-    names, firsts = np.unique(codes[order], return_index=True)
-    samples = {}
-    for name, first, end in zip(names.tolist(), firsts, [*firsts[1:], len(order)], strict=True):
-        share = max(1, most * (end - first) // len(order))
-        samples[partitions.dictionary[name].as_py()] = _sample(keys, positions[order[first:end]], share)
+    keys, samples = one_chunk(rows[RECORD_KEY]), {}
+    for home, chosen in homes_of(rows, positions).each():
+        share = max(1, most * len(chosen) // len(positions))
+        samples[home] = _sample(keys, positions[chosen], share)
     return samples
 
 

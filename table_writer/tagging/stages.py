@@ -1,4 +1,4 @@
-"""The tasks of a write by the record index: spread rows by key, tag them, and assign them to files."""
+"""The tasks of a write that looks keys up: spread rows by key, tag them, and assign them to files."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.keys.java_hash import java_string_hash
 from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
 from table_format.metadata_table.record_index import RecordIndex
 from table_writer.execution.executor import Block, Place, SplitRows
 from table_writer.execution.slot_rows import SlotRows
-from table_writer.plan.plan import BUCKET_COLUMN, GONE_COLUMN, TaskIdentity
+from table_writer.plan.plan import BUCKET_COLUMN, GONE_COLUMN, HOME_COLUMN, TaskIdentity
+from table_writer.tagging.bucket_keys import BucketKeys
 from table_writer.tagging.placement import Numbers, Placement, Targets, other_rows
-from table_writer.tagging.rows import Profile, key_check
+from table_writer.tagging.rows import Profile, homes_of, key_check
 from table_writer.tagging.tagging import NEW, TagPlan, Tags, slim_rows, tag_rows
 
 _BLOCK_ROWS = 100_000
@@ -31,16 +32,16 @@ _MIX = np.int64(0x2545F4914F6CDD1D)
 
 @dataclass(frozen=True)
 class SpreadPlan:
-    """How keyed rows are spread over tagging tasks: all rows of a key to one task, by file group of the index.
+    """How keyed rows are spread over tagging tasks: all rows of a key to one task, by group of the index.
 
     Attributes:
-        index: the record index; None if nothing is looked up.
-        parts: tasks that share a file group, each with some of its keys.
+        index: where keys are looked up; None if nothing is.
+        parts: tasks that share a group, each with some of its keys.
         by_partition: see `TagPlan`.
         tasks: number of tasks.
     """
 
-    index: RecordIndex | None
+    index: RecordIndex | BucketKeys | None
     parts: int
     by_partition: bool
     tasks: int
@@ -84,14 +85,25 @@ def spread_blocks(plan: SpreadPlan, blocks: Iterator[Block], _: TaskIdentity) ->
         yield SplitRows(block.place, block.rows, _tagging_slots(plan, block.rows))
 
 
+def tags_of(slim: pa.Table, index: RecordIndex | BucketKeys | None, plan: TagPlan) -> Tags:
+    """What to do with rows: one of each key where an index has all keys, and all of them where buckets have files."""
+    if isinstance(index, BucketKeys):
+        return index.tags(slim, delete=plan.delete)
+    return tag_rows(slim, None if index is None else index.find, plan)
+
+
 def tag_slots(
-    plan: TagPlan, index: RecordIndex | None, ordering: tuple[str, ...], slots: Iterator[SlotRows], task: TaskIdentity
+    plan: TagPlan,
+    index: RecordIndex | BucketKeys | None,
+    ordering: tuple[str, ...],
+    slots: Iterator[SlotRows],
+    task: TaskIdentity,
 ) -> Iterator[Block]:
     """Tag the rows of one task.
 
     Args:
         plan: see `TagPlan`.
-        index: the record index; None if nothing is looked up.
+        index: where keys are looked up; None if nothing is.
         ordering: fields that order versions of a record.
         slots: the rows.
         task: the task.
@@ -105,7 +117,7 @@ def tag_slots(
         if positions is not None:
             rows = rows.take(from_numpy(positions))
         slim = slim_rows(rows, ordering)
-        tags = tag_rows(slim, None if index is None else index.find, plan)
+        tags = tags_of(slim, index, plan)
         if tags.relied and not len(tags.rows):
             nothing = with_tags(rows.slice(0, 0), tags, moves=plan.move)
             yield Block((task.number, next(numbers)), Profile.of(slim, tags), nothing)
@@ -158,10 +170,11 @@ def _tagging_slots(plan: SpreadPlan, rows: pa.Table) -> npt.NDArray[np.int64]:
     mixed = (hashes * _MIX >> 33) & 0x7FFFFFFF
     if plan.index is None:
         return mixed % plan.tasks
-    partitions = None
-    if plan.by_partition:
-        partitions = one_chunk(rows[PARTITION_PATH]).dictionary_decode()
-    groups = plan.index.group_of(keys, partitions).astype(np.int64)
+    if isinstance(plan.index, BucketKeys):
+        groups = to_numpy(one_chunk(rows[HOME_COLUMN])).astype(np.int64)
+    else:
+        partitions = one_chunk(rows[PARTITION_PATH]).dictionary_decode() if plan.by_partition else None
+        groups = plan.index.group_of(keys, partitions).astype(np.int64)
     slots: npt.NDArray[np.int64] = (np.maximum(groups, 0) * plan.parts + mixed % plan.parts) % plan.tasks
     return slots
 
@@ -171,13 +184,14 @@ def _placed(plan: PlacePlan, rows: pa.Table) -> tuple[pa.Table, Numbers]:
     numbers = plan.targets.numbers_of(one_chunk(rows[BUCKET_COLUMN]))
     fresh = np.flatnonzero(numbers == NEW)
     if len(fresh):
-        at = from_numpy(fresh)
-        partitions = one_chunk(rows[PARTITION_PATH]).take(at) if plan.partitioned else None
         try:
-            placed = plan.places.numbers_of(one_chunk(rows[RECORD_KEY]).take(at), partitions)
+            keys = one_chunk(rows[RECORD_KEY]).take(from_numpy(fresh))
+            placed = plan.places.numbers_of(keys, homes_of(rows, fresh))
         except KeyError:
             raise other_rows() from None
         numbers[fresh] = placed
+    if HOME_COLUMN in rows.column_names:
+        rows = rows.drop_columns([HOME_COLUMN])
     rows = rows.set_column(rows.column_names.index(BUCKET_COLUMN), BUCKET_COLUMN, from_numpy(numbers))
     positions = plan.targets.positions(numbers)
     if plan.partitioned:

@@ -20,6 +20,7 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.errors import RecordError, SchemaError
 from table_format.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from table_format.metadata_table.record_index_shard import Found
+from table_writer.plan.plan import HOME_COLUMN
 from table_writer.rows.merge import sorted_rows
 from table_writer.rows.ordering import ordering_columns
 from table_writer.tagging.moves import MovePlan, lost_moves
@@ -112,7 +113,7 @@ def partitions_of_names(names: Any) -> Any:
 
 
 def slim_rows(rows: pa.Table, ordering: Sequence[str]) -> pa.Table:
-    """The columns of keyed rows that tagging needs: key, partition path, deletion mark and ordering values.
+    """The columns of keyed rows that tagging needs: key, partition path, bucket, deletion mark and ordering values.
 
     Raises:
         SchemaError: the deletion mark is not a boolean.
@@ -120,6 +121,8 @@ def slim_rows(rows: pa.Table, ordering: Sequence[str]) -> pa.Table:
     columns = {RECORD_KEY: rows.column(RECORD_KEY)}
     if PARTITION_PATH in rows.column_names:
         columns[PARTITION_PATH] = rows.column(PARTITION_PATH)
+    if HOME_COLUMN in rows.column_names:
+        columns[HOME_COLUMN] = rows.column(HOME_COLUMN)
     if IS_DELETED in rows.column_names:
         flags: Any = rows.column(IS_DELETED)
         if not pa.types.is_boolean(flags.type):

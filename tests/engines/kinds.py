@@ -90,6 +90,11 @@ class Kind:
     #: A column for which Apache's Spark reader gives what the partition path says, not what the file holds.
     path_column: str | None = None
 
+    @property
+    def several_groups(self) -> bool:
+        """Whether a bucket may have several file groups, which Apache's writers refuse."""
+        return "hoodie.catalog.bucket.max.file.size" in self.options
+
     def all_options(self) -> dict[str, str]:
         return {
             "hoodie.table.name": self.name,
@@ -140,6 +145,8 @@ def kinds() -> dict[str, Kind]:
     all_kinds = [
         Kind("types", NONPARTITIONED | clean, NESTED, history(nested_row), FILTERS),
         Kind("hive", hive, FLAT, history(flat_row), [*FILTERS, "part = 'eu' AND b", "part IS NULL"]),
+        # room for two rows or so
+        Kind("groups", hive | {"hoodie.catalog.bucket.max.file.size": "200"}, FLAT, history(flat_row), FILTERS),
         Kind(
             "encoded",
             hive | {"hoodie.datasource.write.partitionpath.urlencode": "true"},

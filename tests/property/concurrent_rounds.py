@@ -47,6 +47,7 @@ OPTIONS = {
 KINDS = (
     {"hoodie.bucket.index.num.buckets": "1"},
     {"hoodie.bucket.index.num.buckets": "3"},
+    {"hoodie.bucket.index.num.buckets": "1", "hoodie.catalog.bucket.max.file.size": "1"},
     {"hoodie.index.type": "RECORD_INDEX"},
 )
 WRITES = ("upsert", "upsert", "upsert", "delete", "insert_overwrite", "delete_partition")

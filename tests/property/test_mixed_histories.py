@@ -24,6 +24,7 @@ from table_writer.execution.local import LocalExecutor
 from table_writer.plan.options import WriteOptions
 from tests.property.profile import examples
 from tests.property.test_restored_histories import ROWS, SCHEMA, State, rows_of
+from tests.support.bucketed_tables import GROUPS
 from tests.support.faults import FaultyStorage, dying
 from tests.support.toy_table import assert_tidy
 
@@ -52,9 +53,10 @@ class Life:
         folder: of the table.
         indexed: found by a record index, else by buckets.
         kept: number of commits that archiving leaves; cleaning retains one less.
+        groups: options of file groups of a bucket.
     """
 
-    def __init__(self, folder: str, *, indexed: bool, kept: int) -> None:
+    def __init__(self, folder: str, *, indexed: bool, kept: int, groups: dict[str, str]) -> None:
         self.path, self.indexed, self.number = f"{folder}/t", indexed, 0
         self.options = {
             "hoodie.clean.automatic": "false",
@@ -66,6 +68,7 @@ class Life:
             "hoodie.metadata.compact.max.delta.commits": "2",
             "hoodie.metadata.index.bloom.filter.enable": "true",
             "hoodie.parquet.small.file.limit": "0",
+            **({} if indexed else groups),
         }
         create_table(
             self.path,
@@ -243,13 +246,13 @@ UNSHRUNK = settings(examples(10), phases=[Phase.reuse, Phase.generate])
 
 
 @UNSHRUNK
-@given(STEPS, st.booleans(), st.sampled_from([2, 3, 20]))
+@given(STEPS, st.booleans(), st.sampled_from([2, 3, 20]), st.sampled_from(GROUPS))
 @pytest.mark.slow
 def test_a_table_holds_what_a_dictionary_does(
-    steps: list[tuple[tuple[str, Any], int]], indexed: bool, kept: int
+    steps: list[tuple[tuple[str, Any], int]], indexed: bool, kept: int, groups: dict[str, str]
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        life = Life(folder, indexed=indexed, kept=kept)
+        life = Life(folder, indexed=indexed, kept=kept, groups=groups)
         for (action, value), dies_at in steps:
             life.step(action, value, dies_at)
         life.check()

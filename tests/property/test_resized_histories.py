@@ -23,6 +23,7 @@ from table_writer.plan.options import WriteOptions
 from table_writer.resize import ResizeRequest, resize
 from tests.property.profile import examples
 from tests.property.test_restored_histories import KEYS, OPTIONS, ROWS, History, rows_of
+from tests.support.bucketed_tables import GROUPS
 from tests.support.faults import FaultyStorage, dying
 
 EAGER = {**OPTIONS, "hoodie.clean.failed.writes.policy": "EAGER", "hoodie.catalog.write.progress": "false"}
@@ -43,8 +44,8 @@ STEPS = st.lists(
 
 
 class ResizedHistory(History):
-    def __init__(self, folder: str) -> None:
-        super().__init__(folder, indexed=False, compaction=10)
+    def __init__(self, folder: str, groups: dict[str, str]) -> None:
+        super().__init__(folder, indexed=False, compaction=10, groups=groups)
         self.path = f"{folder}/t"
 
     def run(self, step: str, value: Any) -> None:
@@ -82,10 +83,10 @@ class ResizedHistory(History):
 
 
 @examples(15)
-@given(STEPS)
-def test_a_table_holds_what_a_dictionary_does(steps: list[tuple[str, Any]]) -> None:
+@given(STEPS, st.sampled_from(GROUPS))
+def test_a_table_holds_what_a_dictionary_does(steps: list[tuple[str, Any]], groups: dict[str, str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        history = ResizedHistory(folder)
+        history = ResizedHistory(folder, groups)
         for step, value in steps:
             opened = open_table(history.path)
             history.run(step, value)

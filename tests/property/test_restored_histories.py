@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from hudi_catalog.table import Table, create_table
 from table_format.errors import RecordIndexError, TransactionError
 from table_format.metadata_table.reader import MetadataTable
 from tests.property.profile import examples
+from tests.support.bucketed_tables import GROUPS
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
 #: key → partition and value
@@ -43,8 +45,9 @@ OPTIONS = {
 class History:
     """A table, the state after each of its writes, and those that savepoints keep."""
 
-    def __init__(self, folder: str, *, indexed: bool, compaction: int) -> None:
+    def __init__(self, folder: str, *, indexed: bool, compaction: int, groups: Mapping[str, str]) -> None:
         options = {**OPTIONS, "hoodie.metadata.compact.max.delta.commits": str(compaction)}
+        options |= {} if indexed else groups
         self.indexed = indexed
         self.table: Table = create_table(
             f"{folder}/t",
@@ -173,10 +176,12 @@ def rows_of(table: Table, **question: Any) -> State:
 
 
 @examples(25)
-@given(STEPS, st.booleans(), st.sampled_from([1, 2, 10]))
-def test_a_table_holds_what_a_dictionary_does(steps: list[tuple[str, Any]], indexed: bool, compaction: int) -> None:
+@given(STEPS, st.booleans(), st.sampled_from([1, 2, 10]), st.sampled_from(GROUPS))
+def test_a_table_holds_what_a_dictionary_does(
+    steps: list[tuple[str, Any]], indexed: bool, compaction: int, groups: dict[str, str]
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        history = History(folder, indexed=indexed, compaction=compaction)
+        history = History(folder, indexed=indexed, compaction=compaction, groups=groups)
         for step, value in steps:
             history.run(step, value)
             if step in ("restore", "rollback"):

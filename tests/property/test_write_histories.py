@@ -6,10 +6,12 @@ from typing import Any
 from unittest import mock
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from table_writer.execution import text_dictionaries
+from tests.property.profile import examples
+from tests.support.bucketed_tables import GROUPS
 from tests.support.local_writes import EXECUTORS, LocalTable
 from tests.support.reading import current_rows
 
@@ -106,16 +108,28 @@ def apply(state: State, step: str, batch: list[Row], partitioned: bool, event_ti
             state.setdefault(place(row, partitioned), []).append(row)
 
 
-@settings(max_examples=60)
-@given(STEPS, st.booleans(), st.booleans(), st.sampled_from([*EXECUTORS]), st.sampled_from([0, 1 << 12]))
+@examples(80)
+@given(
+    STEPS,
+    st.fixed_dictionaries({"partitioned": st.booleans(), "event time": st.booleans(), "on driver": st.booleans()}),
+    st.sampled_from([*EXECUTORS]),
+    st.sampled_from([0, 1 << 12]),
+    st.sampled_from(GROUPS),
+)
 def test_a_table_holds_what_a_dictionary_does(
-    steps: list[tuple[str, list[Row], bool]], partitioned: bool, event_time: bool, executor: str, encoded: int
+    steps: list[tuple[str, list[Row], bool]],
+    kind: dict[str, bool],
+    executor: str,
+    encoded: int,
+    groups: dict[str, str],
 ) -> None:
-    options = dict(OPTIONS)
+    options, partitioned, event_time = {**OPTIONS, **groups}, kind["partitioned"], kind["event time"]
     if partitioned:
         options["hoodie.datasource.write.partitionpath.field"] = "p"
     if not event_time:
         options["hoodie.record.merge.mode"] = "COMMIT_TIME_ORDERING"
+    if not kind["on driver"]:
+        options["hoodie.catalog.record.index.driver.rows"] = "0"
     state: State = {}
     # with 0 the rows of any batch get dictionaries in place of texts
     least = mock.patch.object(text_dictionaries, "_LEAST_ROWS", encoded)

@@ -151,6 +151,8 @@ def table_plans(draw: st.DrawFn, families: tuple[str, ...] = tuple(BY_NAME), mos
         "hoodie.metadata.compact.max.delta.commits": draw(st.sampled_from([1, 2, 10])),
         "hoodie.cleaner.commits.retained": draw(st.sampled_from([1, 10])),
     }
+    if draw(st.booleans()):
+        options["hoodie.catalog.bucket.max.file.size"] = draw(st.sampled_from([1, 100_000]))
     if key == "composite" and draw(st.booleans()):
         options["hoodie.bucket.index.hash.field"] = draw(st.sampled_from(["k", "k2"]))
     return TablePlan(options, _key_names(key), tuple(f"p{place}" for place in range(len(partitions))), tuple(made))

@@ -16,6 +16,9 @@ SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
 QUIET = {"hoodie.catalog.write.progress": "false"}
 EAGER = {**QUIET, "hoodie.clean.failed.writes.policy": "EAGER"}
 COUNT = "hoodie.bucket.index.num.buckets"
+MOST_BYTES = "hoodie.catalog.bucket.max.file.size"
+#: One file group of each bucket; several, with one new record in each; several, which are filled.
+GROUPS: tuple[dict[str, str], ...] = ({}, {MOST_BYTES: "1"}, {MOST_BYTES: "1000000"})
 
 
 def rows_in(partitions: tuple[str, ...]) -> Callable[..., pa.Table]:

@@ -21,7 +21,7 @@ from table_writer.plan.plan import TaskIdentity
 from table_writer.record_index.bootstrap import bootstrap_index
 from table_writer.record_index.verify import verify_index
 from table_writer.tagging import passes
-from table_writer.tagging.placement import Placement, Targets
+from table_writer.tagging.placement import Home, Placement, Targets
 from table_writer.tagging.rows import key_check
 from table_writer.tagging.stages import Assigned, PlacePlan, place_blocks
 from table_writer.tagging.tagging import Tags
@@ -206,7 +206,7 @@ def test_rows_that_come_out_differently_are_noticed(tmp_path: Path, monkeypatch:
     # and no row of such a write is left
     local = table(tmp_path)
     whole: Any = passes.place_inserts
-    monkeypatch.setattr(passes, "place_inserts", lambda inserts, *more: whole({"a": inserts["a"]}, *more))
+    monkeypatch.setattr(passes, "place_inserts", lambda inserts, *more: whole({Home("a"): inserts[Home("a")]}, *more))
     with pytest.raises(TransactionError, match="second time"):
         local.write("upsert", rows(range(4)))
     assert current_paths(local.client) == []

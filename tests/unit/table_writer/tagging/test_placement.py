@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from table_format.errors import TransactionError
-from table_writer.tagging.placement import Placement, Sample, Sizing, place_inserts, slot_targets
+from table_writer.tagging.placement import Home, Homes, Placement, Sample, Sizing, place_inserts, slot_targets
 from table_writer.tagging.tagging import NEW, file_names_of
 
 SIZING = Sizing(small=100, most=120, record=10.0)
@@ -19,7 +19,7 @@ def sample(keys: list[str], rows: int | None = None) -> Sample:
 
 
 def counts(places: Placement, keys: list[str], partition: str = "") -> dict[int, int]:
-    numbers = places.partitions[partition].numbers_of(pa.array(keys, pa.string()))
+    numbers = places.homes[Home(partition)].numbers_of(pa.array(keys, pa.string()))
     return {int(n): int(c) for n, c in zip(*np.unique(numbers, return_counts=True), strict=True)}
 
 
@@ -28,37 +28,37 @@ def keys_of(count: int) -> list[str]:
 
 
 def test_new_files_take_equal_ranges() -> None:
-    places = place_inserts({"": sample(keys_of(30)[::-1])}, {}, SIZING, 5)
-    assert places.created == ("", "", "")
+    places = place_inserts({Home(""): sample(keys_of(30)[::-1])}, {}, SIZING, 5)
+    assert places.created == (Home(""),) * 3
     assert counts(places, keys_of(30)) == {5: 10, 6: 10, 7: 10}
-    numbers = places.partitions[""].numbers_of(pa.array(keys_of(30)))
+    numbers = places.homes[Home("")].numbers_of(pa.array(keys_of(30)))
     assert (np.diff(numbers) >= 0).all(), "ranges of keys"
 
 
 def test_small_files_come_first_and_those_that_change_anyway_before_others() -> None:
-    files = {"": [(0, 60), (1, 20), (2, 100), (3, 90)]}
+    files = {Home(""): [(0, 60), (1, 20), (2, 100), (3, 90)]}
     # room: 6 in file 0, 10 in file 1, none in the large file 2, 3 in file 3, which is updated
-    assert counts(place_inserts({"": sample(keys_of(2))}, files, SIZING, 4, {3: 1}), keys_of(2)) == {3: 2}
-    places = place_inserts({"": sample(keys_of(25))}, files, SIZING, 4, {2: 9, 3: 1})
+    assert counts(place_inserts({Home(""): sample(keys_of(2))}, files, SIZING, 4, {3: 1}), keys_of(2)) == {3: 2}
+    places = place_inserts({Home(""): sample(keys_of(25))}, files, SIZING, 4, {2: 9, 3: 1})
     assert counts(places, keys_of(25)) == {3: 3, 1: 10, 0: 6, 4: 6}
 
 
 def test_sizes_by_count_and_without_small_files() -> None:
     sizing = Sizing(small=0, most=120, record=10.0, split=4)
-    places = place_inserts({"": sample(keys_of(9))}, {"": [(0, 1)]}, sizing, 1)
+    places = place_inserts({Home(""): sample(keys_of(9))}, {Home(""): [(0, 1)]}, sizing, 1)
     assert counts(places, keys_of(9)) == {1: 3, 2: 3, 3: 3}
 
 
 def test_partitions_have_files_of_their_own() -> None:
-    inserts = {"p": sample(keys_of(13)), "q": sample(["x"]), "none": sample([])}
-    places = place_inserts(inserts, {"p": [(0, 110)], "q": [(1, 10)]}, SIZING, 2)
-    assert places.created == ("p", "p")
+    inserts = {Home("p"): sample(keys_of(13)), Home("q"): sample(["x"]), Home("none"): sample([])}
+    places = place_inserts(inserts, {Home("p"): [(0, 110)], Home("q"): [(1, 10)]}, SIZING, 2)
+    assert places.created == (Home("p"), Home("p"))
     partitions = pa.array(["p"] * 13 + ["q"]).dictionary_encode()
-    numbers = places.numbers_of(pa.array([*keys_of(13), "x"]), partitions)
+    numbers = places.numbers_of(pa.array([*keys_of(13), "x"]), Homes.of(14, partitions, None))
     assert set(numbers[:13].tolist()) == {2, 3}
     assert numbers[13] == 1
     with pytest.raises(KeyError):
-        places.numbers_of(pa.array(["y"]), pa.array(["none"]).dictionary_encode())
+        places.numbers_of(pa.array(["y"]), Homes.of(1, pa.array(["none"]).dictionary_encode(), None))
 
 
 @settings(max_examples=100)
@@ -68,8 +68,10 @@ def test_partitions_have_files_of_their_own() -> None:
     st.lists(st.integers(0, 130), max_size=4),
 )
 def test_every_key_has_a_file_and_equal_keys_the_same(keys: list[str], rows: int, sizes: list[int]) -> None:
-    places = place_inserts({"": sample(keys, max(rows, len(keys)))}, {"": list(enumerate(sizes))}, SIZING, len(sizes))
-    ranges = places.partitions[""]
+    places = place_inserts(
+        {Home(""): sample(keys, max(rows, len(keys)))}, {Home(""): list(enumerate(sizes))}, SIZING, len(sizes)
+    )
+    ranges = places.homes[Home("")]
     asked = sorted([*keys, "", "zz"])
     numbers = ranges.numbers_of(pa.array(asked))
     allowed = {number for number, size in enumerate(sizes) if size < 100}
@@ -81,7 +83,9 @@ def test_every_key_has_a_file_and_equal_keys_the_same(keys: list[str], rows: int
 
 def test_targets_are_shared_out_among_tasks() -> None:
     current = pa.table({"partition": ["p", "q", "p"], "file_id": ["f0", "f1", "f2"]})
-    places = place_inserts({"r": sample(keys_of(20)), "q": sample(["z"])}, {"q": [(1, 10)]}, SIZING, 3)
+    places = place_inserts(
+        {Home("r"): sample(keys_of(20)), Home("q"): sample(["z"])}, {Home("q"): [(1, 10)]}, SIZING, 3
+    )
     targets = slot_targets({2: 4}, places, current, 3)
     assert targets.numbers.tolist() == [1, 2, 3, 4]
     assert [targets.names[code] for code in targets.partitions] == ["q", "p", "r", "r"]
