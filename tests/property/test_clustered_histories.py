@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.property.profile import examples
 from tests.property.test_restored_histories import ROWS, History
+from tests.support.bucketed_tables import GROUPS
 
 COLUMNS = st.lists(st.sampled_from(["id", "p", "v"]), min_size=1, max_size=3, unique=True)
 CLUSTER = st.tuples(COLUMNS, st.sampled_from(["linear", "z-order", "hilbert"]), st.integers(1, 3), st.booleans())
@@ -45,10 +46,12 @@ class ClusteredHistory(History):
 
 
 @examples(20)
-@given(STEPS, st.booleans(), st.sampled_from([1, 10]))
-def test_a_table_holds_what_a_dictionary_does(steps: list[tuple[str, Any]], indexed: bool, compaction: int) -> None:
+@given(STEPS, st.booleans(), st.sampled_from([1, 10]), st.sampled_from(GROUPS))
+def test_a_table_holds_what_a_dictionary_does(
+    steps: list[tuple[str, Any]], indexed: bool, compaction: int, groups: dict[str, str]
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        history = ClusteredHistory(folder, indexed=indexed, compaction=compaction)
+        history = ClusteredHistory(folder, indexed=indexed, compaction=compaction, groups=groups)
         for step, value in steps:
             history.run(step, value)
         history.check()
