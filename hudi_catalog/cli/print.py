@@ -78,6 +78,7 @@ def show_json(table: Table, as_of: str | None) -> dict[str, Any]:
         "index_type": config.index_type,
         "bucket_count": config.bucket_count,
         "bucket_rules": config.raw.get(EXPRESSIONS) or None,
+        "bucket_file_size": config.bucket_file_size,
         "bucket_hash_fields": list(config.bucket_hash_fields or ()) or None,
         "metadata_partitions": list(config.metadata_partitions),
         "instant": snapshot.instant,
@@ -113,6 +114,8 @@ def show_lines(table: Table, as_of: str | None) -> Iterator[RenderableType]:
     )
     if facts["bucket_rules"]:
         buckets += f"; by partition {facts['bucket_rules']}"
+    if facts["bucket_file_size"]:
+        buckets += f"; file groups of up to {bytes_text(facts['bucket_file_size'])}"
     rows = {
         "type": f"{facts['table_type'].lower().replace('_', ' ')}, table version {facts['version']}",
         "record key": ", ".join(facts["record_key_fields"]) or "made by Hudi",

@@ -17,6 +17,7 @@ from hudi_catalog.table import Table, create_table, open_table
 from table_format.codecs.avro_schema import schema_text
 from table_format.errors import OptionError, UnsupportedTableError
 from table_format.keys.bucket_index import bucket_ids_of_keys
+from table_format.keys.partition_buckets import EXPRESSIONS
 from table_format.meta_columns import RECORD_KEY
 from table_format.storage import Storage
 from table_writer.encoding.base_file import write_base_file
@@ -171,6 +172,27 @@ def test_services_keep_the_file_groups_of_a_bucket(table: Table) -> None:
 def bucket_verdict_of(table: Table, count: int) -> bool:
     [verdict] = [one for one in table.scan("c = 'one' and id = 17").plan().results if one.name == "bucket"]
     return f"1 of {count} buckets" in verdict.reason
+
+
+def test_partitions_may_have_counts_of_their_own(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
+    options = {EXPRESSIONS: "^b$,6", MOST_BYTES: "1", **QUIET}
+    made = create_table(tmp_path / "t", schema, record_key="id", partition_by="p", buckets=2, options=options)
+    kept = {}
+    for value in range(3):
+        numbers = range(value * 7, value * 7 + 20)
+        made.upsert([{"id": f"k{n}", "p": "ab"[n % 2], "v": value} for n in numbers])
+        kept |= dict.fromkeys((f"k{n}" for n in numbers), value)
+    stored = made.scan(columns=["id", "v"]).to_arrow().to_pylist()
+    assert {row["id"]: row["v"] for row in stored} == kept
+    assert len(stored) == len(kept) == len(files(made)), "one record a file"
+    numbers_of: dict[str, set[int]] = {file["partition"]: set() for file in files(made)}
+    for file in files(made):
+        numbers_of[file["partition"]].add(int(file["file_id"][:8]))
+    assert max(numbers_of["a"]) == 1
+    assert max(numbers_of["b"]) > 1
+    for key, value in kept.items():
+        assert made.scan(f"id = '{key}'", columns=["v"]).to_arrow()["v"].to_pylist() == [value]
 
 
 def test_joins_by_bucket_find_every_file(table: Table, tmp_path: Path) -> None:
