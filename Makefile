@@ -46,10 +46,10 @@ hudi_catalog/hive/hudi-hive-handler.jar: hive_handler/pom.xml $(shell find hive_
 	mvn --quiet --batch-mode --file hive_handler/pom.xml package
 	@cp hive_handler/target/hudi-hive-handler.jar $@.part && mv $@.part $@
 
-# Trino's class files are of Java 24: the compiler is that of a JDK of this version or later, else Eclipse's on the
-# runtime that Trino itself needs. Where neither can be had, the rest of the project works.
+# Trino's class files are of Java 24 (476) or 25 (483): the compiler is that of a JDK of this version or later, else
+# Eclipse's on the runtime that Trino itself needs. Where neither can be had, the rest of the project works.
 .PHONY: trino-jar
-trino-jar: $(BIN)/.installed ## build Trino's connector, and with a JDK 24 or later run its tests (needs Maven)
+trino-jar: $(BIN)/.installed ## build Trino's connector, a jar for each release, and with a JDK 25 run its tests (needs Maven)
 	@$(BIN)/python -m tools.engines.trino_jar
 
 .PHONY: trino

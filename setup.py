@@ -14,6 +14,7 @@ from setuptools.errors import SetupError
 ROOT = Path(__file__).parent
 HIVE = "HUDI_CATALOG_WITHOUT_HIVE"
 TRINO = "HUDI_CATALOG_WITHOUT_TRINO"
+TRINO_VERSIONS = ("476", "483")
 SHARED = ROOT / "hive_handler/src/main/java/hudicatalog/wire"
 
 
@@ -44,24 +45,31 @@ def build_hive() -> None:
         )
     else:
         subprocess.run([maven, *QUIET], cwd=sources, check=True)  # noqa: S603  # Maven, as it is found
-        put(sources, jar)
+        put(sources / "target", jar)
 
 
 def build_trino() -> None:
-    """The jar of Trino's connector, whose JDK few machines have: a wheel without it serves all but the connector."""
-    sources, jar = ROOT / "trino_connector", ROOT / "hudi_catalog/trino/connector/hudi-trino-connector.jar"
-    if is_current(sources, jar, SHARED):
+    """The jars of Trino's connector, whose JDK few machines have: a wheel without them serves all but the connector."""
+    for version in TRINO_VERSIONS:
+        build_connector(version)
+
+
+def build_connector(version: str) -> None:
+    """The connector's jar for a release of Trino."""
+    sources, jar = ROOT / "trino_connector", ROOT / f"hudi_catalog/trino/connector/hudi-trino-connector-{version}.jar"
+    if is_current(sources, jar, SHARED, sources / f"src/trino{version}/java/hudicatalog/trino"):
         return
     maven = shutil.which("mvn")
     home = os.environ.get("HUDI_CATALOG_JDK25") or os.environ.get("JAVA_HOME")
     environment = os.environ | ({"JAVA_HOME": home} if home else {})
-    done = maven and subprocess.run([maven, *QUIET], cwd=sources, check=False, env=environment)  # noqa: S603  # likewise
+    command = [maven, *QUIET, f"-Dtrino.version={version}"]
+    done = maven and subprocess.run(command, cwd=sources, check=False, env=environment)  # noqa: S603  # likewise
     if done and not done.returncode:
-        put(sources, jar)
+        put(sources / "target" / version, jar)
         return
     state = "is older than its sources" if jar.exists() else "is not in this wheel, which so cannot lay out the plugin"
     warnings.warn(
-        f"{jar.name} {state}: Maven and a JDK of version 24 or later (HUDI_CATALOG_JDK25, JAVA_HOME) build it from "
+        f"{jar.name} {state}: Maven and a JDK of version 25 or later (HUDI_CATALOG_JDK25, JAVA_HOME) build it from "
         f"trino_connector/; {TRINO}=1 does without",
         stacklevel=2,
     )
@@ -77,10 +85,10 @@ def is_current(sources: Path, jar: Path, *more: Path) -> bool:
     return jar.exists() and jar.stat().st_mtime >= newest
 
 
-def put(sources: Path, jar: Path) -> None:
-    """Take a jar from where Maven makes it; in one step, so that nobody sees half of it."""
+def put(target: Path, jar: Path) -> None:
+    """Take a jar from the folder in which Maven makes it; in one step, so that nobody sees half of it."""
     partial = jar.with_suffix(".part")
-    shutil.copyfile(sources / "target" / jar.name, partial)
+    shutil.copyfile(target / jar.name, partial)
     partial.replace(jar)
 
 

@@ -1,4 +1,4 @@
-"""Fetches the engines that tests run: Apache Hudi's Spark 3.5 bundles, Trino, Presto, Hive, the JDK that Trino needs.
+"""Fetches the engines that tests run: Apache Hudi's Spark 3.5 bundles, Trino 476 and 483, Presto, Hive, Trino's JDK.
 
 The bundles go into `.work/jars`: Maven fetches them where it is installed; else Spark's own resolver, which needs a JDK
 only. Trino, Presto and Hive go into the user's cache folder. A failure is reported, not raised: the engine tests then
@@ -7,11 +7,13 @@ skip and say why (in continuous integration they fail).
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+from hudi_catalog.trino.connector import plugin
 from tools.engines import presto, trino, trino_jar
 from tools.engines.artifacts import EngineMissingError
 from tools.engines.hive import jars, older_metastore, server
@@ -66,6 +68,7 @@ def servers() -> None:
     """Fetch Trino, Presto and Hive, and look for the JDKs that they need."""
     for install, java in (
         (trino.installation, trino.JAVA),
+        *((functools.partial(trino.installation, version), trino.JAVA) for version in trino.ASSEMBLED),
         (presto.installation, presto.JAVA),
         (jars.installation, server.JAVA),
         (older_metastore.class_path, older_metastore.JAVA),
@@ -79,10 +82,11 @@ def servers() -> None:
 
 def connector() -> None:
     """Build Trino's connector, where there is a JDK that can."""
-    try:
-        trino_jar.build()
-    except EngineMissingError as error:
-        print(f"{error}; tests that need it will be skipped", file=sys.stderr)
+    for version in plugin.VERSIONS:
+        try:
+            trino_jar.build(version)
+        except EngineMissingError as error:
+            print(f"{error}; tests that need it will be skipped", file=sys.stderr)
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Trino 476 as a local process, configured by the files of `docker/trino/etc`."""
+"""Trino as a local process, configured by the files of `docker/trino/etc`: 476, or a later release for our plugin."""
 
 from __future__ import annotations
 
@@ -8,26 +8,32 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hudi_catalog.trino.connector import plugin
-from tools.engines import trino_jar
+from tools.engines import trino_assembly, trino_jar
 from tools.engines.artifacts import Artifact, EngineMissingError, cache_folder, unpacked
 from tools.engines.jdk import find_java
 from tools.engines.process import ServerProcess, free_port
 from tools.engines.statements import StatementError, run_statement
 
 VERSION = "476"
+"""The release that is meant where none is named; the only one with the connectors of Hive, Hudi and Thrift here."""
 JAVA = 25
 ARCHIVE = Artifact("io.trino", "trino-server", VERSION, "tar.gz")
 PLUGINS = ("hive", "hudi", "memory", "thrift", "tpch")
+ASSEMBLED = ("483",)
+"""Releases without an archive on Maven Central: they have the connectors `memory`, `tpch` and ours."""
+_VECTORS = "--add-modules=jdk.incubator.vector"
 TEMPLATES = Path(__file__).parents[2] / "docker/trino/etc"
 START_SECONDS = 240.0
 
 
-def installation() -> Path:
+def installation(version: str = VERSION) -> Path:
     """Folder of the server with the plugins used here, fetched on first use.
 
     Raises:
         EngineMissingError: It cannot be fetched.
     """
+    if version in ASSEMBLED:
+        return trino_assembly.assembled(version, JAVA)
     folders = ("lib/", "secrets-plugin/", *(f"plugin/{name}/" for name in PLUGINS))
     return unpacked(ARCHIVE, lambda name: name.startswith(folders), label="-".join(PLUGINS))
 
@@ -39,6 +45,8 @@ class TrinoServer:
         self,
         folder: Path,
         *,
+        version: str = VERSION,
+        connector: str = "",
         port: int = 0,
         service: str = "127.0.0.1:9090",
         metastore: Path | None = None,
@@ -49,6 +57,8 @@ class TrinoServer:
 
         Args:
             folder: Configuration, data and log of this server.
+            version: Release of Trino, `VERSION` or one of `ASSEMBLED`.
+            connector: Release of Trino whose build of our connector it gets, where that is another one.
             port: HTTP port; 0 takes a free one.
             service: Address of `hudi-catalog serve trino` for the catalog `hudi_catalog`.
             metastore: Folder of the file metastore that `hive` and `hudi` read.
@@ -59,18 +69,22 @@ class TrinoServer:
         Raises:
             EngineMissingError: No JDK, no server, or it does not start; the message says why.
         """
-        java, home = find_java(JAVA), installation()
+        java, home = find_java(JAVA), installation(version)
         self.port = port or free_port()
         self.uri = f"http://127.0.0.1:{self.port}"
         self.metastore = metastore or folder / "metastore"
         self.metastore.mkdir(parents=True, exist_ok=True)
         etc = folder / "etc"
         shutil.copytree(TEMPLATES, etc, dirs_exist_ok=True)
+        plugins = _plugins(folder / "plugin", home, connector or version)
+        for name in PLUGINS:
+            if not (plugins / name).exists():
+                (etc / f"catalog/{name}.properties").unlink(missing_ok=True)
         settings = {
             "config": f"{etc}/config.properties",
             "log.levels-file": f"{etc}/log.properties",
             "catalog.config-dir": f"{etc}/catalog",
-            "plugin.dir": str(_plugins(folder / "plugin", home)),
+            "plugin.dir": str(plugins),
             "http-server.http.port": str(self.port),
             "discovery.uri": self.uri,
             "node.environment": "hudi_catalog",
@@ -82,8 +96,9 @@ class TrinoServer:
         }
         options = (TEMPLATES / "jvm.config").read_text().split()
         # classes of the server are mapped from here: about five seconds sooner from the second start on
-        archive = cache_folder() / f"trino-{VERSION}.jsa"
+        archive = cache_folder() / f"trino-{version}.jsa"
         options += [
+            *([_VECTORS] if version in ASSEMBLED else []),
             "-Duser.timezone=UTC",
             *([] if lasting else ["-XX:TieredStopAtLevel=1"]),
             "-XX:+AutoCreateSharedArchive",
@@ -92,7 +107,8 @@ class TrinoServer:
             "-Xlog:aot=off",
         ]
         options += [f"-D{name}={value}" for name, value in settings.items()]
-        command = [str(java), *options, "-cp", f"{home}/lib/*", "io.trino.server.TrinoServer"]
+        main = [trino_assembly.MAIN, version] if version in ASSEMBLED else ["io.trino.server.TrinoServer"]
+        command = [str(java), *options, "-cp", f"{home}/lib/*:{home}/lib", *main]
         environment = {"HUDI_CATALOG_SERVICE": service, "HUDI_CATALOG_METASTORE": f"file://{self.metastore}"}
         self.process = ServerProcess("Trino", command, folder, environment)
         self.process.wait_until(lambda: answers(self.uri), START_SECONDS)
@@ -102,19 +118,20 @@ class TrinoServer:
         self.process.stop()
 
 
-def _plugins(folder: Path, home: Path) -> Path:
-    """A folder with the server's plugins and, where its jar can be built, ours."""
+def _plugins(folder: Path, home: Path, connector: str) -> Path:
+    """A folder with the server's plugins and, where its jar can be built, ours for a release of Trino."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in PLUGINS:
-        link = folder / name
+    for one in (home / "plugin").iterdir():
+        link = folder / one.name
         if not link.exists():
-            link.symlink_to(home / "plugin" / name)
+            link.symlink_to(one)
     try:
-        trino_jar.build()
+        trino_jar.build(connector)
     except EngineMissingError as error:
         print(f"without the connector hudi_catalog: {error}", file=sys.stderr)
     else:
-        plugin.lay_out(folder / "hudi_catalog", home)
+        whole = connector == VERSION and home == installation()  # an assembled server lacks the plugin hive
+        plugin.lay_out(folder / "hudi_catalog", home if whole else None, connector)
     return folder
 
 

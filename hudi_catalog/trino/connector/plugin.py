@@ -1,7 +1,8 @@
 """The folder of Trino's plugin `hudi_catalog`: our jar, and the libraries that Trino's class loader keeps from plugins.
 
 Trino gives plugins few of its own libraries, so that each brings those that it needs. Those of this one are part of
-Trino's own distribution, and on Maven Central; `plugin-476.txt` has their checksums.
+Trino's own distribution, and on Maven Central; `plugin-476.txt` and `plugin-483.txt` have their checksums for these
+releases. Each release has a jar of ours, too, since Trino changes the interfaces of plugins.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,9 +25,12 @@ import typer
 from hudi_catalog.server.endpoints import address_for_clients
 from table_format.errors import ServiceError
 
-TRINO: Final = "476"
-"""Version of Trino that the connector is built for and tested with."""
+VERSIONS: Final = ("476", "483")
+"""Releases of Trino that the connector is built for and tested with."""
+TRINO: Final = VERSIONS[0]
+"""The one that is meant where none is named."""
 JAR: Final = "hudi-trino-connector.jar"
+"""Our jar in the plugin's folder, whatever the release."""
 _POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -37,7 +42,7 @@ _POM = """\
 """
 _DEPENDENCY = (
     "    <dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
-    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"
+    "{classifier}<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"
 )
 
 
@@ -50,17 +55,19 @@ class Library:
         name: its artifact.
         version: of it.
         sha256: checksum in hexadecimal.
+        classifier: which of the artifact's jars, where it has several.
     """
 
     group: str
     name: str
     version: str
     sha256: str
+    classifier: str = ""
 
     @property
     def file_name(self) -> str:
         """Name of the file in a Maven repository, and in the plugin's folder."""
-        return f"{self.name}-{self.version}.jar"
+        return "-".join(filter(None, (self.name, self.version, self.classifier))) + ".jar"
 
     def is_at(self, path: Path) -> bool:
         """Whether a file is this jar, byte for byte."""
@@ -68,39 +75,63 @@ class Library:
 
 
 @functools.cache
-def libraries() -> tuple[Library, ...]:
-    """The jars that lie beside ours."""
-    lines = (Path(__file__).parent / f"plugin-{TRINO}.txt").read_text(encoding="utf-8").splitlines()
+def libraries(trino: str = TRINO) -> tuple[Library, ...]:
+    """The jars that lie beside ours, for a release of Trino."""
+    lines = (Path(__file__).parent / f"plugin-{trino}.txt").read_text(encoding="utf-8").splitlines()
     rows = (line.split() for line in lines if not line.startswith("#"))
     parts = ((*coordinates.split(":"), sha256) for coordinates, sha256 in rows)
-    return tuple(Library(group, name, version, sha256) for group, name, version, sha256 in parts)
+    return tuple(Library(group, name, version, sha256, *more) for group, name, version, *more, sha256 in parts)
 
 
-def connector_jar(folder: Path | None = None) -> Path:
+def connector_jar(trino: str = TRINO, folder: Path | None = None) -> Path:
     """Our jar.
 
     Args:
+        trino: release that it is for.
         folder: to look in; this package's if None.
 
     Raises:
         ServiceError: it has not been built.
     """
-    path = (folder or Path(__file__).parent).absolute() / JAR
+    path = (folder or Path(__file__).parent).absolute() / f"{Path(JAR).stem}-{trino}.jar"
     if not path.is_file():
         raise ServiceError(
-            f"{path} is missing: in a checkout run `make trino-jar`, which needs Maven and a JDK of version 24 or "
+            f"{path} is missing: in a checkout run `make trino-jar`, which needs Maven and a JDK of version 25 or "
             "later; else install a wheel of hudi-catalog, which has it"
         )
     return path
 
 
-def lay_out(target: Path, trino: Path | None = None) -> int:
+def release_of(home: Path) -> str:
+    """The release of an installation of Trino.
+
+    Raises:
+        ServiceError: it is none, or its release is none of `VERSIONS`.
+    """
+    if not (home / "plugin").is_dir():
+        raise ServiceError(f"{home} is no installation of Trino: it has no folder plugin")
+    names = (path.name for folder in ("lib", "plugin/*") for path in home.glob(f"{folder}/*trino-*.jar"))
+    found = {match[1] for name in names if (match := re.search(r"trino-(?:spi|parquet)-(\d+)\.jar$", name))}
+    known = " and ".join(VERSIONS)
+    if len(found) != 1:
+        raise ServiceError(
+            f"{home} does not say which Trino it is: its folders lib and plugin have a trino-spi or trino-parquet "
+            f"of {' and '.join(sorted(found)) or 'no release'}. The connector is built for {known}"
+        )
+    (release,) = found
+    if release not in VERSIONS:
+        raise ServiceError(f"{home} is Trino {release}, and the connector is built for {known}")
+    return release
+
+
+def lay_out(target: Path, trino: Path | None = None, version: str = TRINO) -> int:
     """Make the plugin's folder.
 
     Args:
         target: the folder; one that an earlier call made is replaced.
         trino: folder of an installation of Trino whose jars are taken; None to take them from Maven's local repository,
             and to have Maven fetch those that are not there.
+        version: release of Trino, one of `VERSIONS`.
 
     Returns:
         Bytes in the folder.
@@ -109,10 +140,10 @@ def lay_out(target: Path, trino: Path | None = None) -> int:
         ServiceError: the target holds other files; our jar is not built; or a library is missing or another than that
             the connector was tested with.
     """
-    jar = connector_jar()
+    jar = connector_jar(version)
     if target.exists() and not (target.is_dir() and ((target / JAR).exists() or not any(target.iterdir()))):
         raise ServiceError(f"{target} is there already, and no folder of this plugin: name another folder, or empty it")
-    sources = _of_maven() if trino is None else _of_installation(trino)
+    sources = _of_maven(version) if trino is None else _of_installation(trino, version)
     partial = target.with_name(f"{target.name}.part")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -123,48 +154,53 @@ def lay_out(target: Path, trino: Path | None = None) -> int:
     return sum(file.stat().st_size for file in target.iterdir())
 
 
-def _of_installation(home: Path) -> list[tuple[Path, str]]:
+def _of_installation(home: Path, version: str) -> list[tuple[Path, str]]:
     """Jars of a Trino server, whose plugins have them under names such as `io.trino_trino-parquet-476.jar`."""
+    release = release_of(home)
+    if release != version:
+        raise ServiceError(f"{home} is Trino {release}, and the plugin's folder was to be for Trino {version}")
     plugins = home / "plugin"
-    if not plugins.is_dir():
-        raise ServiceError(f"{home} is no installation of Trino: it has no folder plugin")
     jars = []
-    for library in libraries():
+    for library in libraries(version):
         path = next((path for path in sorted(plugins.glob(f"*/*{library.file_name}")) if library.is_at(path)), None)
         if path is None:
-            others = sorted({path.name for path in plugins.glob("*/*trino-parquet-*.jar")})
-            has = f" (it has {', '.join(others)})" if others else ""
             raise ServiceError(
-                f"{home} is another Trino than {TRINO}, for which the connector is built{has}, or lacks the plugin "
-                f"hive: there is no {library.file_name} of the expected checksum"
+                f"{home} is another build of Trino {version} than the one that the connector was tested with, or lacks "
+                f"the plugin hive: there is no {library.file_name} of the expected checksum"
             )
         jars.append((path, library.file_name))
     return jars
 
 
-def _of_maven() -> list[tuple[Path, str]]:
+def _of_maven(version: str) -> list[tuple[Path, str]]:
     repository = Path(os.environ.get("MAVEN_REPO_LOCAL") or Path.home() / ".m2/repository")
-    missing = [library for library in libraries() if not library.is_at(_in_repository(repository, library))]
+    missing = [library for library in libraries(version) if not library.is_at(_in_repository(repository, library))]
     if missing:
-        _fetch(missing, repository)
-    return [(_in_repository(repository, library), library.file_name) for library in libraries()]
+        _fetch(missing, repository, version)
+    return [(_in_repository(repository, library), library.file_name) for library in libraries(version)]
 
 
 def _in_repository(repository: Path, library: Library) -> Path:
     return repository.joinpath(*library.group.split("."), library.name, library.version, library.file_name)
 
 
-def _fetch(missing: Sequence[Library], repository: Path) -> None:
+def _fetch(missing: Sequence[Library], repository: Path, version: str) -> None:
     """Have Maven fetch jars, so that its mirrors and proxies hold."""
     maven = shutil.which("mvn")
     if maven is None:
         raise ServiceError(
             f"{missing[0].file_name} and {len(missing) - 1} other libraries of Trino are needed: name an installation "
-            f"of Trino {TRINO} by --trino, or install Maven (mvn), which fetches them"
+            f"of Trino {version} by --trino, or install Maven (mvn), which fetches them"
         )
     with tempfile.TemporaryDirectory() as folder:
         dependencies = "\n".join(
-            _DEPENDENCY.format(group=one.group, name=one.name, version=one.version) for one in missing
+            _DEPENDENCY.format(
+                group=one.group,
+                name=one.name,
+                version=one.version,
+                classifier=one.classifier and f"<classifier>{one.classifier}</classifier>",
+            )
+            for one in missing
         )
         pom = Path(folder) / "pom.xml"
         pom.write_text(_POM.format(dependencies=dependencies), encoding="utf-8")
@@ -201,12 +237,21 @@ def trino_plugin(
     to: Annotated[Path, typer.Option("--to", help="Folder to make, such as /usr/lib/trino/plugin/hudi_catalog.")],
     trino: Annotated[
         Path | None,
-        typer.Option("--trino", help=f"Installation of Trino {TRINO} whose libraries are taken, instead of Maven's."),
+        typer.Option("--trino", help="Installation of Trino whose libraries are taken, instead of Maven's."),
+    ] = None,
+    version: Annotated[
+        str | None,
+        typer.Option(
+            "--version", help=f"Release of Trino: {' or '.join(VERSIONS)}; that of --trino, else {TRINO}, by default."
+        ),
     ] = None,
 ) -> None:
     """Make the folder of Trino's plugin, whose connector hudi_catalog asks `hudi-catalog serve trino`."""
-    size = lay_out(to, trino)
+    if version is not None and version not in VERSIONS:
+        raise typer.BadParameter(f"the connector is built for Trino {' and '.join(VERSIONS)}, not {version}")
+    release = version or (TRINO if trino is None else release_of(trino))
+    size = lay_out(to, trino, release)
     sys.stdout.write(
-        f"{to}: {len(libraries()) + 1} jars, {size / 1e6:.1f} MB, for Trino {TRINO}\n"
+        f"{to}: {len(libraries(release)) + 1} jars, {size / 1e6:.1f} MB, for Trino {release}\n"
         f"Put it on every node as a folder of Trino's plugin.dir, and restart Trino.\n"
     )

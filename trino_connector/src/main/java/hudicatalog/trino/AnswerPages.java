@@ -7,10 +7,10 @@ import io.trino.spi.connector.ColumnHandle;
 import io.trino.spi.connector.ConnectorPageSource;
 import io.trino.spi.connector.ConnectorSplit;
 import io.trino.spi.connector.FixedPageSource;
-import io.trino.spi.predicate.Utils;
 import io.trino.spi.type.DecimalType;
 import io.trino.spi.type.Int128;
 import io.trino.spi.type.Type;
+import io.trino.spi.type.TypeUtils;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.util.List;
@@ -31,7 +31,7 @@ final class AnswerPages {
     JsonNode values = ServiceClient.tree(pushed.values());
     Block[] blocks = columns.stream().map(one -> {
       HudiColumn column = (HudiColumn) one;
-      return Utils.nativeValueToBlock(column.type(), value(column.type(), values.get(pushed.answered().indexOf(column))));
+      return TypeUtils.writeNativeValue(column.type(), value(column.type(), values.get(pushed.answered().indexOf(column))));
     }).toArray(Block[]::new);
     return new FixedPageSource(List.of(new Page(1, blocks)));
   }

@@ -44,8 +44,8 @@ record ConnectorSettings(List<Address> services, long timeoutMillis, SSLContext 
     }
     if (!trino.equals(tested) && !isTrue(config, UNTESTED_TRINO)) {
       throw new IllegalArgumentException("this build of the connector hudi_catalog is for Trino " + tested
-          + ", and the server is Trino " + trino + ": lay out the plugin's folder for it by `hudi-catalog trino-plugin`"
-          + " of a release that knows this version, or set " + UNTESTED_TRINO + "=true to try it all the same");
+          + ", and the server is Trino " + trino + ": lay out the plugin's folder by `hudi-catalog trino-plugin --version "
+          + trino + "`, of a release that knows this version, or set " + UNTESTED_TRINO + "=true to try it all the same");
     }
     try {
       List<Address> services = Address.all(SERVICE, config.get(SERVICE), "it is host:port of `hudi-catalog serve trino`,"

@@ -56,11 +56,16 @@ public final class HudiConnector implements Connector {
 
   @Override
   public ConnectorPageSourceProvider getPageSourceProvider() {
-    return new HudiPageSourceProvider(service, files);
+    return new HudiPageSourceProvider(new SplitPages(service, files));
   }
 
   @Override
   public List<PropertyMetadata<?>> getSessionProperties() {
     return SessionOptions.ALL;
+  }
+
+  @Override
+  public void shutdown() {
+    // nothing is open between calls of the service
   }
 }

@@ -9,9 +9,6 @@ import java.util.Map;
 
 /** The plugin, found by Trino through META-INF/services. */
 public final class HudiPlugin implements Plugin {
-  /** The version of Trino that the connector is built for and tested with. */
-  private static final String TESTED = "476";
-
   @Override
   public Iterable<ConnectorFactory> getConnectorFactories() {
     return List.of(new Factory());
@@ -25,7 +22,7 @@ public final class HudiPlugin implements Plugin {
 
     @Override
     public Connector create(String catalogName, Map<String, String> config, ConnectorContext context) {
-      ConnectorSettings settings = ConnectorSettings.of(config, context.getSpiVersion(), TESTED);
+      ConnectorSettings settings = ConnectorSettings.of(config, context.getSpiVersion(), Release.TRINO);
       return new HudiConnector(new ServiceClient(settings), context.getTypeManager(), context.getNodeManager());
     }
   }

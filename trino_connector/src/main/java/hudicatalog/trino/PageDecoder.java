@@ -74,7 +74,7 @@ final class PageDecoder {
   }
 
   private Block column(Type type, int rows) {
-    Optional<boolean[]> nulls = nulls(rows);
+    var nulls = Release.nulls(flags(rows));
     return switch (type) {
       case BooleanType _, TinyintType _ -> new ByteArrayBlock(rows, nulls, bytes(rows));
       case SmallintType _ -> new ShortArrayBlock(rows, nulls, shorts(rows));
@@ -84,20 +84,24 @@ final class PageDecoder {
       case DecimalType _ -> new Int128ArrayBlock(rows, nulls, longs(2 * rows));
       case TimeType time -> {
         long picos = power(12 - time.getPrecision());
-        yield mapped(rows, nulls, value -> value * picos);
+        yield new LongArrayBlock(rows, nulls, mapped(rows, value -> value * picos));
       }
       case TimestampType stamp when stamp.isShort() -> {
         long micros = power(MICRO_DIGITS - stamp.getPrecision());
-        yield mapped(rows, nulls, value -> value * micros);
+        yield new LongArrayBlock(rows, nulls, mapped(rows, value -> value * micros));
       }
-      case TimestampType stamp -> divided(rows, nulls, stamp.getPrecision() - MICRO_DIGITS, MICRO_DIGITS, value -> value);
+      case TimestampType stamp -> new Fixed12Block(rows, nulls,
+          divided(rows, stamp.getPrecision() - MICRO_DIGITS, MICRO_DIGITS, value -> value));
       case TimestampWithTimeZoneType stamp when stamp.isShort() -> {
         long millis = power(MILLI_DIGITS - stamp.getPrecision());
-        yield mapped(rows, nulls, value -> utc(value * millis));
+        yield new LongArrayBlock(rows, nulls, mapped(rows, value -> utc(value * millis)));
       }
-      case TimestampWithTimeZoneType stamp ->
-          divided(rows, nulls, stamp.getPrecision() - MILLI_DIGITS, 12 - MILLI_DIGITS, PageDecoder::utc);
-      case VarcharType _, VarbinaryType _ -> texts(rows, nulls);
+      case TimestampWithTimeZoneType stamp -> new Fixed12Block(rows, nulls,
+          divided(rows, stamp.getPrecision() - MILLI_DIGITS, 12 - MILLI_DIGITS, PageDecoder::utc));
+      case VarcharType _, VarbinaryType _ -> {
+        int[] offsets = ints(rows + 1);
+        yield new VariableWidthBlock(rows, Slices.wrappedBuffer(bytes(offsets[rows])), offsets, nulls);
+      }
       case ArrayType array -> {
         int[] offsets = ints(rows + 1);
         yield ArrayBlock.fromElementBlock(rows, nulls, offsets, column(array.getElementType(), offsets[rows]));
@@ -118,29 +122,17 @@ final class PageDecoder {
     };
   }
 
-  private Optional<boolean[]> nulls(int rows) {
-    if (in.get() == 0) {
-      return Optional.empty();
-    }
-    byte[] flags = bytes(rows);
-    boolean[] nulls = new boolean[rows];
-    for (int i = 0; i < rows; i++) {
-      nulls[i] = flags[i] != 0;
-    }
-    return Optional.of(nulls);
+  /** A byte for each row, not 0 for null; none where no row is null. */
+  private Optional<byte[]> flags(int rows) {
+    return in.get() == 0 ? Optional.empty() : Optional.of(bytes(rows));
   }
 
-  private Block texts(int rows, Optional<boolean[]> nulls) {
-    int[] offsets = ints(rows + 1);
-    return new VariableWidthBlock(rows, Slices.wrappedBuffer(bytes(offsets[rows])), offsets, nulls);
-  }
-
-  private Block mapped(int rows, Optional<boolean[]> nulls, LongUnaryOperator conversion) {
+  private long[] mapped(int rows, LongUnaryOperator conversion) {
     long[] values = longs(rows);
     for (int i = 0; i < rows; i++) {
       values[i] = conversion.applyAsLong(values[i]);
     }
-    return new LongArrayBlock(rows, nulls, values);
+    return values;
   }
 
   /**
@@ -150,7 +142,7 @@ final class PageDecoder {
    * @param picoDigits of the second part, in picoseconds
    * @param first conversion of the first part
    */
-  private Block divided(int rows, Optional<boolean[]> nulls, int digits, int picoDigits, LongUnaryOperator first) {
+  private int[] divided(int rows, int digits, int picoDigits, LongUnaryOperator first) {
     long[] values = longs(rows);
     long unit = power(digits);
     long picos = power(picoDigits - digits);
@@ -159,7 +151,7 @@ final class PageDecoder {
       Fixed12Block.encodeFixed12(first.applyAsLong(Math.floorDiv(values[i], unit)),
           (int) (Math.floorMod(values[i], unit) * picos), parts, i);
     }
-    return new Fixed12Block(rows, nulls, parts);
+    return parts;
   }
 
   private static long utc(long millis) {

@@ -1,6 +1,5 @@
 package hudicatalog.trino;
 
-import static io.trino.memory.context.AggregatedMemoryContext.newSimpleAggregatedMemoryContext;
 import static io.trino.parquet.ParquetTypeUtils.constructField;
 import static io.trino.parquet.ParquetTypeUtils.getColumnIO;
 import static io.trino.parquet.ParquetTypeUtils.getDescriptors;
@@ -26,8 +25,8 @@ import io.trino.spi.connector.ConnectorPageSource;
 import io.trino.spi.connector.EmptyPageSource;
 import io.trino.spi.predicate.Domain;
 import io.trino.spi.predicate.TupleDomain;
-import io.trino.spi.predicate.Utils;
 import io.trino.spi.type.Type;
+import io.trino.spi.type.TypeUtils;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.util.ArrayList;
@@ -145,12 +144,12 @@ final class ParquetFiles {
     for (HudiColumn column : columns) {
       if (!column.holdsData()) {
         Object value = FileValues.of(split).value(column);
-        outputs.add(new Output.Same(Utils.nativeValueToBlock(column.type(), value)));
+        outputs.add(new Output.Same(TypeUtils.writeNativeValue(column.type(), value)));
         continue;
       }
       Optional<Field> field = constructField(pruned(column), lookupColumnByName(io, column.root()));
       if (field.isEmpty()) { // the file was written before the table had the column
-        outputs.add(new Output.Same(Utils.nativeValueToBlock(column.type(), null)));
+        outputs.add(new Output.Same(TypeUtils.writeNativeValue(column.type(), null)));
         continue;
       }
       outputs.add(new Output.Read(channels.computeIfAbsent(column.root(), name -> {
@@ -162,9 +161,8 @@ final class ParquetFiles {
     TupleDomain<ColumnDescriptor> ofRead = domain.filter((descriptor, _) ->
         channels.keySet().stream().anyMatch(name -> name.equalsIgnoreCase(descriptor.getPath()[0])));
     TupleDomainParquetPredicate pages = buildPredicate(message, ofRead, descriptors, DateTimeZone.UTC);
-    ParquetReader reader = new ParquetReader(Optional.ofNullable(footer.getFileMetaData().getCreatedBy()), read, false,
-        groups, source, DateTimeZone.UTC, newSimpleAggregatedMemoryContext(), OPTIONS, this::error, Optional.of(pages),
-        Optional.empty());
+    ParquetReader reader = Release.reader(footer.getFileMetaData().getCreatedBy(), read, groups, source, OPTIONS,
+        this::error, pages);
     return new ParquetPages(reader, outputs, this::error);
   }
 

@@ -6,8 +6,8 @@ import io.trino.spi.block.Block;
 import io.trino.spi.block.RunLengthEncodedBlock;
 import io.trino.spi.connector.ConnectorPageSource;
 import io.trino.spi.connector.SourcePage;
-import io.trino.spi.predicate.Utils;
 import io.trino.spi.type.Type;
+import io.trino.spi.type.TypeUtils;
 import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.OptionalLong;
@@ -99,7 +99,7 @@ final class ServedPages implements ConnectorPageSource {
       HudiColumn column = columns.get(i);
       blocks[i] = column.holdsData() ? RowFields.of(data.getBlock(roots.indexOf(column.root())), column.path())
           : RunLengthEncodedBlock.create(
-          Utils.nativeValueToBlock(column.type(), values.value(column)), data.getPositionCount());
+          TypeUtils.writeNativeValue(column.type(), values.value(column)), data.getPositionCount());
     }
     return new Page(data.getPositionCount(), blocks);
   }

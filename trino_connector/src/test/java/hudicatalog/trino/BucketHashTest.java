@@ -1,8 +1,8 @@
 package hudicatalog.trino;
 
-import static io.trino.spi.predicate.Utils.nativeValueToBlock;
 import static io.trino.spi.type.BigintType.BIGINT;
 import static io.trino.spi.type.DateType.DATE;
+import static io.trino.spi.type.TypeUtils.writeNativeValue;
 import static io.trino.spi.type.VarcharType.VARCHAR;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
@@ -29,8 +29,8 @@ class BucketHashTest {
   @Test
   void severalColumnsHashAsAListOfTexts() {
     Block[] blocks = {
-        nativeValueToBlock(BIGINT, -7L), nativeValueToBlock(DATE, -1L), nativeValueToBlock(BIGINT, null),
-        nativeValueToBlock(VARCHAR, Slices.utf8Slice("日本😀"))};
+        writeNativeValue(BIGINT, -7L), writeNativeValue(DATE, -1L), writeNativeValue(BIGINT, null),
+        writeNativeValue(VARCHAR, Slices.utf8Slice("日本😀"))};
     int expected = (Arrays.asList("-7", "1969-12-31", null, "日本😀").hashCode() & Integer.MAX_VALUE) % 97;
     assertEquals(expected, BucketHash.bucket(List.of(BIGINT, DATE, BIGINT, VARCHAR), blocks, 0, 97));
   }

@@ -5,11 +5,9 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.trino.filesystem.TrinoFileSystemFactory;
 import io.trino.spi.connector.ColumnHandle;
 import io.trino.spi.connector.ConnectorPageSource;
-import io.trino.spi.connector.ConnectorPageSourceProvider;
 import io.trino.spi.connector.ConnectorSession;
 import io.trino.spi.connector.ConnectorSplit;
 import io.trino.spi.connector.ConnectorTableHandle;
-import io.trino.spi.connector.ConnectorTransactionHandle;
 import io.trino.spi.connector.DynamicFilter;
 import io.trino.spi.connector.EmptyPageSource;
 import io.trino.spi.predicate.Domain;
@@ -20,19 +18,23 @@ import java.util.Optional;
 import java.util.function.Function;
 
 /** Reads splits: base files by Trino's own reader, all else by the service. */
-final class HudiPageSourceProvider implements ConnectorPageSourceProvider {
+final class SplitPages {
   private final ServiceClient service;
   private final TrinoFileSystemFactory files;
 
-  HudiPageSourceProvider(ServiceClient service, TrinoFileSystemFactory files) {
+  SplitPages(ServiceClient service, TrinoFileSystemFactory files) {
     this.service = service;
     this.files = files;
   }
 
-  @Override
-  public ConnectorPageSource createPageSource(ConnectorTransactionHandle transaction, ConnectorSession session,
-      ConnectorSplit connectorSplit, ConnectorTableHandle handle, List<ColumnHandle> handles,
-      DynamicFilter dynamicFilter) {
+  /**
+   * The pages of a split.
+   *
+   * @param handles columns, in the order of the pages
+   * @param dynamicFilter values of a join, as far as they are known when a file is opened
+   */
+  ConnectorPageSource open(ConnectorSession session, ConnectorSplit connectorSplit, ConnectorTableHandle handle,
+      List<ColumnHandle> handles, DynamicFilter dynamicFilter) {
     HudiTable table = (HudiTable) handle;
     if (connectorSplit instanceof AnswerPages.Split) {
       return AnswerPages.of(table.pushed(), handles);

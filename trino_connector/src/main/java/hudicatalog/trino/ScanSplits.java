@@ -1,13 +1,10 @@
 package hudicatalog.trino;
 
-import static java.util.concurrent.TimeUnit.MILLISECONDS;
-
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.trino.plugin.base.metrics.LongCount;
+import io.trino.spi.connector.ColumnHandle;
 import io.trino.spi.connector.ConnectorSplit;
-import io.trino.spi.connector.ConnectorSplitSource;
-import io.trino.spi.connector.DynamicFilter;
 import io.trino.spi.metrics.Metric;
 import io.trino.spi.metrics.Metrics;
 import io.trino.spi.predicate.TupleDomain;
@@ -23,9 +20,10 @@ import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.function.Supplier;
 
 /** The splits of one scan: planned with what a join's values leave of them, and planned again when these narrow. */
-final class HudiSplitSource implements ConnectorSplitSource {
+final class ScanSplits {
   private static final ExecutorService EXECUTOR = Executors.newVirtualThreadPerTaskExecutor();
   /** Merging log files takes several times as long as reading a base file of their size. */
   private static final long MERGE_COST = 4;
@@ -33,8 +31,6 @@ final class HudiSplitSource implements ConnectorSplitSource {
   private final ServiceClient service;
   private final HudiTable table;
   private final String query;
-  private final DynamicFilter filter;
-  private final long waitUntil;
   private final int nodes;
   private final Map<String, Long> counts = new TreeMap<>();
   /** What of the join's values the last plan went by. */
@@ -43,29 +39,23 @@ final class HudiSplitSource implements ConnectorSplitSource {
   private SplitBundler bundler;
   private boolean finished;
 
-  HudiSplitSource(ServiceClient service, HudiTable table, String query, DynamicFilter filter, long waitMillis,
-      int nodes) {
+  ScanSplits(ServiceClient service, HudiTable table, String query, int nodes) {
     this.service = service;
     this.table = table;
     this.query = query;
-    this.filter = filter;
     this.nodes = nodes;
-    this.waitUntil = System.nanoTime() + MILLISECONDS.toNanos(waitMillis);
   }
 
-  @Override
-  public CompletableFuture<ConnectorSplitBatch> getNextBatch(int maxSize) {
-    long wait = (waitUntil - System.nanoTime()) / 1_000_000;
-    if (wait > 0 && left == null && filter.isAwaitable()) {
-      // After an empty batch the engine asks again at once. The copy keeps the time-out off the engine's own future.
-      ConnectorSplitBatch none = new ConnectorSplitBatch(List.of(), false);
-      return filter.isBlocked().thenApply(_ -> none).copy().completeOnTimeout(none, wait, MILLISECONDS);
-    }
-    return CompletableFuture.supplyAsync(() -> batch(maxSize), EXECUTOR);
+  /**
+   * The next splits; none may only mean that there are none yet.
+   *
+   * @param filter what of the join's values is known when the splits are chosen
+   */
+  CompletableFuture<List<ConnectorSplit>> take(int maxSize, Supplier<TupleDomain<ColumnHandle>> filter) {
+    return CompletableFuture.supplyAsync(() -> batch(maxSize, filter.get().transformKeys(HudiColumn.class::cast)), EXECUTOR);
   }
 
-  private synchronized ConnectorSplitBatch batch(int maxSize) {
-    TupleDomain<HudiColumn> values = filter.getCurrentPredicate().transformKeys(HudiColumn.class::cast);
+  private synchronized List<ConnectorSplit> batch(int maxSize, TupleDomain<HudiColumn> values) {
     if (values.isNone() || table.constraint().isNone()) {
       left = new ArrayDeque<>();
     } else if (left == null) {
@@ -78,7 +68,7 @@ final class HudiSplitSource implements ConnectorSplitSource {
     List<ConnectorSplit> batch = left.isEmpty() ? List.of() : bundler.take(left, maxSize);
     count("splits", batch.size());
     finished = left.isEmpty();
-    return new ConnectorSplitBatch(batch, finished);
+    return batch;
   }
 
   /** Keep the splits whose slices are in the new plan; its splits may be cut otherwise. */
@@ -153,20 +143,19 @@ final class HudiSplitSource implements ConnectorSplitSource {
     counts.merge(name, more, Long::sum);
   }
 
-  @Override
-  public boolean isFinished() {
+  /** Whether a plan was made; before it, splits may wait for the join's values. */
+  synchronized boolean isPlanned() {
+    return left != null;
+  }
+
+  /** Whether the last splits were taken. */
+  synchronized boolean isFinished() {
     return finished;
   }
 
-  @Override
-  public synchronized Metrics getMetrics() {
+  synchronized Metrics metrics() {
     Map<String, Metric<?>> metrics = new HashMap<>();
     counts.forEach((name, value) -> metrics.put(name, new LongCount(value)));
     return new Metrics(metrics);
-  }
-
-  @Override
-  public void close() {
-    // nothing is open between batches
   }
 }

@@ -1,0 +1,55 @@
+package hudicatalog.trino;
+
+import io.trino.spi.NodeManager;
+import io.trino.spi.connector.ColumnHandle;
+import io.trino.spi.connector.ConnectorSession;
+import io.trino.spi.connector.ConnectorSplit;
+import io.trino.spi.connector.ConnectorSplitManager;
+import io.trino.spi.connector.ConnectorSplitSource;
+import io.trino.spi.connector.ConnectorTableHandle;
+import io.trino.spi.connector.ConnectorTransactionHandle;
+import io.trino.spi.connector.Constraint;
+import io.trino.spi.connector.DynamicFilterSnapshot;
+import io.trino.spi.connector.FixedSplitSource;
+import io.trino.spi.metrics.Metrics;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+
+/** Gives the splits of a scan, which the service plans. */
+record HudiSplitManager(ServiceClient service, NodeManager nodes) implements ConnectorSplitManager {
+  @Override
+  public ConnectorSplitSource getSplits(ConnectorTransactionHandle transaction, ConnectorSession session,
+      ConnectorTableHandle handle, Set<ColumnHandle> filtered, Constraint constraint) {
+    HudiTable table = (HudiTable) handle;
+    if (!table.pushed().answered().isEmpty()) {
+      return new FixedSplitSource(new AnswerPages.Split(1));
+    }
+    ScanSplits splits = new ScanSplits(service, table, session.getQueryId(), nodes.getRequiredWorkerNodes().size());
+    return new Source(splits, SessionOptions.waitMillis(session));
+  }
+
+  /** The splits; the engine waits for a join's values before it asks for the first. */
+  private record Source(ScanSplits splits, long getRequestedDynamicFilterWaitTimeoutMillis)
+      implements ConnectorSplitSource {
+    @Override
+    public CompletableFuture<List<ConnectorSplit>> getNextBatch(int maxSize, DynamicFilterSnapshot filter) {
+      return splits.take(maxSize, filter::currentPredicate);
+    }
+
+    @Override
+    public boolean isFinished() {
+      return splits.isFinished();
+    }
+
+    @Override
+    public Metrics getMetrics() {
+      return splits.metrics();
+    }
+
+    @Override
+    public void close() {
+      // nothing is open between batches
+    }
+  }
+}
