@@ -34,11 +34,13 @@ def test_every_way_answers_alike(world: World, tpch: DuckDb, name: str) -> None:
     sql = QUERIES[name]
     expected = tpch.query(sql)
     assert expected
+    by_connector = world.through_connector(sql, SCHEMA)  # first: the others are not on all releases
+    assert rows_agree(by_connector, expected, slack=SLACK) == ""
     by_trino = world.by_trino(sql, SCHEMA)
     assert rows_agree(by_trino, expected, slack=SLACK) == ""
     # the same types from the same files: the same digits
     assert rows_agree(world.through_gateway(sql, SCHEMA), by_trino) == ""
-    assert rows_agree(world.through_connector(sql, SCHEMA), by_trino) == ""
+    assert rows_agree(by_connector, by_trino) == ""
     assert rows_agree(world.through_service(sql, SCHEMA), expected, slack=SLACK) == ""
 
 
