@@ -69,17 +69,19 @@ _OF_ONE = {
     "week_of_year": "weekofyear",
 }
 _COMMUTATIVE = frozenset({"add", "multiply"})
-_ARITHMETIC = {"$add": "add", "$multiply": "multiply", "$modulus": "mod", "mod": "mod", "$divide": "divide"}
+_REMAINDER = ("$modulus", "$modulo", "mod")  # of Trino 476, of 483, and in SQL
+_ARITHMETIC = {"$add": "add", "$multiply": "multiply", "$divide": "divide", **dict.fromkeys(_REMAINDER, "mod")}
 #: Functions that give null for null, of which nothing else is used.
 _STRICT = frozenset(
     {
-        *("$add", "$cast", "$divide", "$modulus", "$multiply", "$negate", "$subtract", "$try_cast"),
+        *("$add", "$cast", "$divide", "$multiply", "$negate", "$subtract", "$try_cast"),
         *("$like", "at_timezone", "cbrt", "concat", "date_add", "date_diff", "date_format", "date_trunc", "ends_with"),
         *("exp", "format_datetime", "from_utf8", "instr", "last_day_of_month", "length", "ln", "log10", "log2", "lpad"),
-        *("md5", "mod", "millisecond", "pow", "power", "regexp_extract", "regexp_like", "regexp_replace", "replace"),
+        *("md5", "millisecond", "pow", "power", "regexp_extract", "regexp_like", "regexp_replace", "replace"),
         *("reverse", "round", "rpad", "sha256", "sign", "split_part", "sqrt", "starts_with", "strpos", "substr"),
         *("substring", "to_hex", "to_utf8", "truncate", "week", "year_of_week", "yow"),
         *_OF_ONE,
+        *_REMAINDER,
     }
 )
 
@@ -164,6 +166,10 @@ class _Translation:
         if name in {"$and", "$or"}:
             parts = [self.truth(one, depth + 1) for one in arguments]
             return all_of(*parts) if name == "$and" else any_of(*parts)
+        if name == "$between" and len(arguments) == 3:
+            value, low, high = arguments
+            bounds = (("$greater_than_or_equal", low), ("$less_than_or_equal", high))
+            return all_of(*(self.truth({"call": op, "args": [value, one]}, depth + 1) for op, one in bounds))
         if name == "$not" and len(arguments) == 1:
             return Not(self.truth(arguments[0], depth + 1))
         read = _READERS.get(name)
@@ -410,7 +416,7 @@ class _Call:
 
 _MAKERS: Mapping[str, Callable[[_Call], Function | None]] = {
     **dict.fromkeys(("$add", "$subtract"), _Call.sum),
-    **dict.fromkeys(("$multiply", "$modulus", "mod", "$divide"), _Call.arithmetic),
+    **dict.fromkeys(("$multiply", "$divide", *_REMAINDER), _Call.arithmetic),
     **dict.fromkeys(("$cast", "$try_cast"), _Call.cast),
     **dict.fromkeys(("substr", "substring"), _Call.part),
     "date_add": _Call.later,

@@ -68,6 +68,22 @@ def cast(one: Any, type_name: str) -> dict[str, Any]:
             ),
             "st.b.`x` = 'y'",
         ),
+        # Trino 476 says $modulus and two comparisons, 483 $modulo and $between
+        *(
+            (
+                call("$equal", call(name, column("i"), value(9, "integer"), type_name="integer"), value(4, "integer")),
+                "I % 9",
+            )
+            for name in ("$modulus", "$modulo")
+        ),
+        (
+            call(
+                "$between", call("year", column("at"), type_name="bigint"), value(2020, "bigint"), value(2021, "bigint")
+            ),
+            "at >= TIMESTAMP '2020-01-01 00:00:00+00:00' AND at <= TIMESTAMP '2021-12-31 23:59:59.999999+00:00'",
+        ),
+        (call("$not", call("$between", column("i"), value(3, "integer"), value(5, "integer"))), "I > 5 OR I < 3"),
+        (call("$between", column("i"), column("d"), value(5, "integer")), "I <= 5"),
         (
             call(
                 "$less_than",

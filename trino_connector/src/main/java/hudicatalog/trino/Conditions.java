@@ -10,6 +10,7 @@ import io.trino.spi.expression.Call;
 import io.trino.spi.expression.ConnectorExpression;
 import io.trino.spi.expression.Constant;
 import io.trino.spi.expression.FieldDereference;
+import io.trino.spi.expression.FunctionName;
 import io.trino.spi.expression.Variable;
 import io.trino.spi.type.RowType;
 import io.trino.spi.type.Type;
@@ -28,6 +29,8 @@ final class Conditions {
   private static final int DEEPEST = 100;
   private static final int LONGEST = 100_000;
   private static final int MOST = 50;
+  /** What Trino 483 adds for itself to the conjuncts, which say the same; plugins are to leave it alone. */
+  private static final FunctionName OF_ENGINE = new FunctionName("$engine_expression");
 
   private Conditions() {}
 
@@ -53,7 +56,8 @@ final class Conditions {
       return List.of();
     }
     if (!(expression instanceof Call call && call.getFunctionName().equals(AND_FUNCTION_NAME))) {
-      return List.of(expression);
+      boolean isOpaque = expression instanceof Call other && other.getFunctionName().equals(OF_ENGINE);
+      return isOpaque ? List.of() : List.of(expression);
     }
     List<ConnectorExpression> all = new ArrayList<>();
     call.getArguments().forEach(one -> all.addAll(conjuncts(one)));
