@@ -22,7 +22,7 @@ from tools.engines.hive.jars import handler
 from tools.engines.hive.server import HiveMetastore, HiveServer
 from tools.engines.metastore import MetastoreServer
 from tools.engines.presto import PrestoServer
-from tools.engines.trino import TrinoServer
+from tools.engines.trino import VERSION, TrinoServer
 
 # scripts with arguments, which collecting documentation examples would run
 collect_ignore = [
@@ -74,18 +74,22 @@ def written(release: Callable[[str], ApacheHudi]) -> Callable[[str, str], Writte
 
 @pytest.fixture(scope="session")
 def trino(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """Trino 476: the server that HUDI_CATALOG_TRINO names (on this machine, CREATE CATALOG allowed), else a new one."""
+    """Trino: the server that HUDI_CATALOG_TRINO names (on this machine, CREATE CATALOG allowed), else a new one.
+
+    Its release is HUDI_CATALOG_TRINO_VERSION, 476 by default.
+    """
     folder = tmp_path_factory.mktemp("trino")
     named = os.environ.get("HUDI_CATALOG_TRINO")
+    version = os.environ.get("HUDI_CATALOG_TRINO_VERSION", VERSION)
     server = None
     if not named:
         try:
-            server = TrinoServer(folder, lasting=False)
+            server = TrinoServer(folder, version=version, lasting=False)
         except EngineMissingError as error:
             skip_or_fail(f"{error}; or name a running Trino in HUDI_CATALOG_TRINO")
     metastore = folder / "test-metastore"
     metastore.mkdir()
-    engine = Engine(named or server.uri, metastore)  # type: ignore[union-attr]
+    engine = Engine(named or server.uri, metastore, version)  # type: ignore[union-attr]
     yield engine
     if server:
         server.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,6 +24,8 @@ from tests.support.tpch_tables import Layout, write
 pytestmark = pytest.mark.engine
 
 EXTREMES = [-(2**63), 2**63 - 1, -1, 0, 10, -10]
+#: Of a fragment whose rows go to the nodes that their values say.
+BY_HASH = re.compile(r"Output partitioning: (?!SINGLE|BROADCAST)")
 EVOLVE = {"hoodie.datasource.write.reconcile.schema": "true"}
 PLAIN = {"hoodie.catalog.trino.plain.keys": "true"}
 #: Tables of Apache Hudi whose slices have log files, and the count of buckets that their writers were given.
@@ -50,8 +53,8 @@ class Buckets:
 
     def exchanges(self, sql: str, *, bucketed: bool = True) -> int:
         """How often a plan sends rows between nodes by a hash."""
-        plan = "\n".join(row[0] for row in self.query(f"EXPLAIN (TYPE LOGICAL) {sql}", bucketed=bucketed))
-        return plan.count("RemoteExchange[partitionCount") + plan.count("RemoteExchange[type = REPARTITION")
+        plan = "\n".join(row[0] for row in self.query(f"EXPLAIN (TYPE DISTRIBUTED) {sql}", bucketed=bucketed))
+        return len(BY_HASH.findall(plan))
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,11 @@ import pyarrow.compute as pc
 import pytest
 
 from catalog import Table
-from hudi_catalog.trino.serve import TrinoSettings
+from hudi_catalog.trino.serve import TrinoSettings, running_trino
 from tests.engines.answers import rows_agree
 from tests.engines.golden_rows import is_plain, literal, names, unpack, value_of
 from tests.engines.trino_engine import Engine
 from tests.engines.trino_values import rows_of_arrow, rows_of_trino
-from tests.engines.trino_world import another_service
 
 pytestmark = pytest.mark.engine
 
@@ -29,10 +29,15 @@ class Golden:
     """The tables through the service, and their rows as Apache Hudi read them."""
 
     engine: Engine
-    catalog: str
+    port: int
     own: str
     folder: Path
     rows: dict[str, list[dict[str, Any]]]
+
+    @cached_property
+    def catalog(self) -> str:
+        """Of the Thrift connector, made on first use."""
+        return self.engine.thrift_catalog("golden", self.port)
 
     def query(self, sql: str, name: str) -> list[tuple[Any, ...]]:
         return self.engine.query(sql, catalog=self.catalog, schema=name)
@@ -42,8 +47,8 @@ class Golden:
 def golden(trino: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Golden]:
     folder = Path(tmp_path_factory.mktemp("golden-warehouse"))
     rows = unpack(folder)
-    with another_service(trino, "golden", TrinoSettings(str(folder), options=TIMES)) as (service, catalog):
-        yield Golden(trino, catalog, trino.connector_catalog("golden_own", service.port), folder, rows)
+    with running_trino(TrinoSettings(str(folder), options=TIMES)) as service:
+        yield Golden(trino, service.port, trino.connector_catalog("golden_own", service.port), folder, rows)
 
 
 @pytest.mark.parametrize("name", names())

@@ -5,43 +5,60 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
 import trino
 
 from hudi_catalog.trino.connector.plugin import catalog_lines as connector_lines
 from hudi_catalog.trino.serve import catalog_lines
 from tests.conftest import skip_or_fail
-from tools.engines import trino_jar
+from tools.engines import trino_assembly, trino_jar
 from tools.engines.artifacts import EngineMissingError
+from tools.engines.trino import ASSEMBLED, VERSION
 
 
 class Engine:
-    """A running Trino 476 with catalogs of this test session.
+    """A running Trino with catalogs of this test session.
 
-    `hive` and `hudi` name catalogs over a file metastore in the folder `metastore`; the server reads this machine's
-    files by `file:///` paths.
+    The server reads this machine's files by `file:///` paths.
+
+    Attributes:
+        metastore: Folder of the file metastore that `hive` and `hudi` read.
+        version: Release of Trino. Tests that use connectors which a later release lacks here are skipped on it.
     """
 
-    def __init__(self, uri: str, metastore: Path) -> None:
+    def __init__(self, uri: str, metastore: Path, version: str = VERSION) -> None:
         self.uri = uri
+        self.version = version
         self.host, self.port = str(urlsplit(uri).hostname), int(urlsplit(uri).port or 8080)
         self.metastore = metastore
         self._catalogs: list[str] = []
         self.own = f"t{os.getpid()}"
-        of_metastore = {
+        self._of_metastore = {
             "hive.metastore": "file",
             "hive.metastore.catalog.dir": f"file://{metastore}",
             "fs.hadoop.enabled": "true",
         }
-        self.hudi = self.create_catalog("hudi", "hudi", of_metastore)
-        threshold = {"hive.hudi-catalog-name": self.hudi, "hive.domain-compaction-threshold": "100000"}
-        self.hive = self.create_catalog("hive", "hive", {**of_metastore, **threshold})
+
+    @cached_property
+    def hudi(self) -> str:
+        """Name of a catalog of Trino's connector hudi, made on first use."""
+        return self.create_catalog("hudi", "hudi", self._of_metastore)
+
+    @cached_property
+    def hive(self) -> str:
+        """Name of a catalog of Trino's connector hive, made on first use."""
+        more = {"hive.hudi-catalog-name": self.hudi, "hive.domain-compaction-threshold": "100000"}
+        return self.create_catalog("hive", "hive", {**self._of_metastore, **more})
 
     def create_catalog(self, name: str, connector: str, properties: Mapping[str, str]) -> str:
         """Make a catalog, dropped at the end of the session; gives its name, which has this session's prefix."""
+        if self.version in ASSEMBLED and connector not in {"hudi_catalog", *trino_assembly.PLUGINS}:
+            pytest.skip(f"Trino {self.version} is here without the connector {connector}")
         made = f"{self.own}_{name}"
         pairs = ", ".join(f""""{key}" = '{value}'""" for key, value in properties.items())
         self.query(f"CREATE CATALOG {made} USING {connector}" + (f" WITH ({pairs})" if pairs else ""))
@@ -70,7 +87,7 @@ class Engine:
             properties: More of the connector's, without `hudi-catalog.` and with `_` for `-`.
         """
         try:
-            trino_jar.build()
+            trino_jar.build(self.version)
         except EngineMissingError as error:
             skip_or_fail(str(error))
         lines = connector_lines("127.0.0.1", port)

@@ -28,7 +28,6 @@ class World:
         engine: Trino.
         warehouse: The folder.
         service: A and C.
-        served: Name of the catalog over A.
     """
 
     def __init__(self, engine: Engine, warehouse: Path, stack: ExitStack) -> None:
@@ -36,7 +35,11 @@ class World:
         self.warehouse = warehouse
         self._stack = stack
         self.service: ServingTrino = stack.enter_context(running_trino(TrinoSettings(str(warehouse), options=OPTIONS)))
-        self.served = engine.thrift_catalog("served", self.service.port)
+
+    @cached_property
+    def served(self) -> str:
+        """Name of the catalog over A, made on first use."""
+        return self.engine.thrift_catalog("served", self.service.port)
 
     @cached_property
     def own(self) -> str:

@@ -34,6 +34,8 @@ def installation(version: str = VERSION) -> Path:
     """
     if version in ASSEMBLED:
         return trino_assembly.assembled(version, JAVA)
+    if version != VERSION:
+        raise EngineMissingError(f"Trino {version} is not known here: there are {', '.join((VERSION, *ASSEMBLED))}")
     folders = ("lib/", "secrets-plugin/", *(f"plugin/{name}/" for name in PLUGINS))
     return unpacked(ARCHIVE, lambda name: name.startswith(folders), label="-".join(PLUGINS))
 
