@@ -23,7 +23,7 @@ from tests.engines.test_trino_connector import (
 from tests.engines.test_trino_connector_buckets import test_slices_with_log_files
 from tests.engines.trino_engine import Engine
 from tools.engines.artifacts import EngineMissingError
-from tools.engines.trino import TrinoServer
+from tools.engines.trino import TrinoServer, lacks
 
 pytestmark = pytest.mark.engine
 
@@ -42,6 +42,9 @@ __all__ = [
 
 def started(tmp_path_factory: pytest.TempPathFactory, connector: str) -> TrinoServer:
     try:
+        reason = lacks(NEWEST)
+        if reason is not None:
+            pytest.skip(reason)  # also where engines are required: no Maven or PyPI repository has such a Java
         return TrinoServer(tmp_path_factory.mktemp("trino"), version=NEWEST, connector=connector, lasting=False)
     except EngineMissingError as error:
         skip_or_fail(str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -135,6 +136,21 @@ def _plugins(folder: Path, home: Path, connector: str) -> Path:
         whole = connector == VERSION and home == installation()  # an assembled server lacks the plugin hive
         plugin.lay_out(folder / "hudi_catalog", home if whole else None, connector)
     return folder
+
+
+def lacks(version: str) -> str | None:
+    """What this machine's Java lacks for a release, in words; None if nothing.
+
+    Raises:
+        EngineMissingError: there is no Java of the right version.
+    """
+    if version not in ASSEMBLED:
+        return None
+    java = str(find_java(JAVA))
+    modules = subprocess.run([java, "--list-modules"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    if _VECTORS.partition("=")[2] in modules:
+        return None
+    return f"Trino {version} needs Java's Vector API, which {java}, as PyPI's Java, lacks: install a JDK {JAVA}"
 
 
 def answers(uri: str) -> bool:
