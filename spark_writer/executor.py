@@ -46,9 +46,6 @@ _MAPPED_DDL: Final = "number int, result binary"
 
 _MOST_TASKS: Final = 1000
 
-# Bytes of items that all tasks together get with their code.
-_SENT_TO_ALL: Final = 16 << 20
-
 # This many tasks per core cost next to nothing, whatever they do.
 _FEW_TASKS: Final = 4
 
@@ -122,28 +119,22 @@ class SparkExecutor:
         """
         if not items:
             return []
-        frame, read = self._items(list(enumerate(items)))
         with workers_errors():
-            collected = frame.mapInArrow(_applied(function, read), _MAPPED_DDL).collect()
+            collected = self._items(items).mapInArrow(_applied(function), _MAPPED_DDL).collect()
         # pickles from our own workers, like everything that Spark's Python sends
         results = {row["number"]: pickle.loads(row["result"]) for row in collected}  # noqa: S301
         return [results[number] for number in range(len(items))]
 
     def dealt(self, items: Sequence[T]) -> Rows[T]:
         """Items as rows, one task per item up to 1,000 tasks; see `Executor`."""
-        return _SparkRows(*self._items(items))
+        return _SparkRows(self._items(items), _unpickled)
 
-    def _items(self, items: Sequence[Any]) -> tuple[DataFrame, Callable[[Batches], Iterator[Any]]]:
-        """Items, at least one, spread over tasks, and how a task reads its own."""
+    def _items(self, items: Sequence[Any]) -> DataFrame:
+        """Pickled items, at least one, spread over tasks."""
         tasks = min(len(items), _MOST_TASKS)
-        pickled = [pickle.dumps(item) for item in items]
-        if tasks * sum(map(len, pickled)) <= _SENT_TO_ALL:
-            # a row a task, and no shuffle of the items, which would take a tenth of a second or two
-            return self._session.range(0, tasks, 1, tasks).toDF("number"), partial(_own_items, pickled, tasks)
         places = placements(tasks).tolist()
-        entries = [(places[number % tasks], item) for number, item in enumerate(pickled)]
-        frame = self._session.createDataFrame(entries, "place int, item binary").repartition(tasks, "place")
-        return frame, _unpickled
+        entries = [(number, places[number % tasks], pickle.dumps(item)) for number, item in enumerate(items)]
+        return self._session.createDataFrame(entries, "number int, place int, item binary").repartition(tasks, "place")
 
     def collect(self, rows: Rows[T], stage: Stage[T, R]) -> list[R]:
         """Run a stage on rows; see `Executor`."""
@@ -294,17 +285,12 @@ def _unpickled(batches: Batches) -> Iterator[Any]:
             yield pickle.loads(row["item"])  # noqa: S301  # of our own driver
 
 
-def _own_items(pickled: Sequence[bytes], tasks: int, batches: Batches) -> Iterator[Any]:
-    for batch in batches:
-        for number in batch.column("number").to_pylist():
-            for item in pickled[number::tasks]:
-                yield pickle.loads(item)  # noqa: S301  # of our own driver
-
-
-def _applied(function: Callable[[T], R], read: Callable[[Batches], Iterator[tuple[int, T]]]) -> Worker:
+def _applied(function: Callable[[T], R]) -> Worker:
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for number, item in read(batches):
-            result = pa.array([pickle.dumps(function(item))], pa.binary())
-            yield pa.record_batch([pa.array([number], pa.int32()), result], names=["number", "result"])
+        for batch in batches:
+            for row in batch.to_pylist():
+                item = pickle.loads(row["item"])  # noqa: S301  # of our own driver
+                result = pa.array([pickle.dumps(function(item))], pa.binary())
+                yield pa.record_batch([pa.array([row["number"]], pa.int32()), result], names=["number", "result"])
 
     return in_worker(run)
