@@ -14,7 +14,7 @@ from setuptools.errors import SetupError
 ROOT = Path(__file__).parent
 HIVE = "HUDI_CATALOG_WITHOUT_HIVE"
 TRINO = "HUDI_CATALOG_WITHOUT_TRINO"
-TRINO_VERSIONS = ("476", "483")
+TRINO_VERSIONS = sorted(path.name.removeprefix("trino") for path in ROOT.glob("trino_connector/src/trino*"))
 SHARED = ROOT / "hive_handler/src/main/java/hudicatalog/wire"
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from table_writer.early_checks import refuse_clustered_buckets
-from table_writer.indexed_write import Finish, replaced_files, row_plan
+from table_writer.indexed_write import Finish, outcome_of, row_plan
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Duplicates, Operation
 from table_writer.plan.plan import KeyPlan
@@ -19,7 +19,7 @@ from table_writer.tagging.files import average_record, sizing
 from table_writer.tagging.passes import IndexedWrite
 from table_writer.tagging.placement import Sizing
 from table_writer.tagging.tagging import TagPlan
-from table_writer.write_plans import Outcome, WritePlans, groups_of
+from table_writer.write_plans import Outcome, WritePlans
 
 #: Files filled beyond this share take no new records, since each time all of their rows are written anew.
 _FULL: Final = 0.8
@@ -57,13 +57,7 @@ def write_groups_of_buckets(
         tasks=plans.options.number(registry.PARALLELISM),
         driver_rows=plans.options.number(registry.DRIVER_ROWS) or 0,
     )
-    finish = Finish(plans, duplicates, unique=unique, bucketed=True)
-    written = write.run(plans.executor, source, finish)
-    gone = replaced_files(plans, {file.stat.partition_path for file in written})
-    replaced = groups_of(gone)
-    return Outcome(
-        written, replaced, plans.cleared(written), plans.index_changes(written, gone, replaced), finish.layout
-    )
+    return outcome_of(plans, write, source, Finish(plans, duplicates, unique=unique, bucketed=True))
 
 
 def _sizing(plans: WritePlans, average: float | None, measured: float | None) -> Sizing:

@@ -15,6 +15,7 @@ from table_format.metadata_table.record_index_layout import PARTITION
 from table_writer.commit.conflicts import clustered_slots
 from table_writer.early_checks import refuse_clustered
 from table_writer.encoding.base_file import BaseFileOptions
+from table_writer.execution.executor import RowSource
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Duplicates, Operation, SortMode
 from table_writer.plan.options import WriteOptions
@@ -98,9 +99,19 @@ def write_by_index(plans: WritePlans) -> Outcome:
         sort=_sort_mode(operation, options),
         busy=[(partition, str(file_id)) for partition, file_id in clustered_slots(plans.timeline, bucketed=False)],
     )
-    finish = Finish(plans, Duplicates.ADD if tagging.known is None else Duplicates.MERGE)
+    return outcome_of(
+        plans, write, source, Finish(plans, Duplicates.ADD if tagging.known is None else Duplicates.MERGE)
+    )
+
+
+def outcome_of(plans: WritePlans, write: IndexedWrite, source: RowSource, finish: Finish) -> Outcome:
+    """Run a write that looks keys up, and see what it did.
+
+    Raises:
+        HudiError: the rows, options or table do not allow it.
+    """
     written = write.run(plans.executor, source, finish)
-    gone = replaced_files(plans, {file.stat.partition_path for file in written})
+    gone = _replaced(plans, {file.stat.partition_path for file in written})
     replaced = groups_of(gone)
     changes = plans.index_changes(written, gone, replaced)
     return Outcome(written, replaced, plans.cleared(written), changes, finish.layout)
@@ -130,7 +141,7 @@ def row_plan(plans: WritePlans, keys: KeyPlan, target: pa.Schema, *, tagged: boo
     )
 
 
-def replaced_files(plans: WritePlans, partitions: Iterable[str]) -> pa.Table:
+def _replaced(plans: WritePlans, partitions: Iterable[str]) -> pa.Table:
     """The files that a write into some partitions replaces, of `CURRENT_SCHEMA`."""
     if plans.operation is Operation.INSERT_OVERWRITE_TABLE:
         return CurrentFiles.of(plans.files, None).table
@@ -252,7 +263,7 @@ class Finish:
         if plans.operation is Operation.INSERT_OVERWRITE:
             refuse_elsewhere(profile)
         if clustered_slots(plans.timeline, bucketed=False):
-            changed = replaced_files(plans, profile.partitions) if plans.operation.replaces else current
+            changed = _replaced(plans, profile.partitions) if plans.operation.replaces else current
             refuse_clustered(plans, changed, bucketed=False)
 
 

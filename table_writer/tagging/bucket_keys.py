@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from table_format.base_file.footer import footer_of, named_corruption
+from table_format.base_file.footer import footer_of, named_corruption, parquet
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.meta_columns import RECORD_KEY
 from table_format.storage import Storage
@@ -34,7 +33,6 @@ _PROBED: Final = 1 << 16
 #: Stored keys that are looked up at once: this many, or so many times the keys of the batch.
 _AT_LEAST: Final = 1 << 18
 _TIMES: Final = 4
-parquet: Any = pq  # the stubs lag behind the functions
 
 
 @dataclass(frozen=True)
@@ -64,17 +62,16 @@ class BucketKeys:
             UnsupportedTableError: a file whose name has no bucket.
             HudiError: a file cannot be read.
         """
-        keys, everything = one_chunk(slim[RECORD_KEY]), np.arange(slim.num_rows)
-        homes = homes_of(slim, everything)
+        keys, homes = one_chunk(slim[RECORD_KEY]), homes_of(slim)
         files = self._files({home.partition for home in homes.names})
         lookups = [
             _Lookup(self.storage, keys if len(homes.names) == 1 else keys.take(from_numpy(positions)), positions, there)
             for home, positions in homes.each()
             if (there := files.of.get(home))
         ]
-        found = [pair for pairs in in_threads(_Lookup.pairs, lookups) for pair in pairs]
-        rows = np.concatenate([np.empty(0, np.int64), *(rows for _, rows in found)])
-        numbers = np.repeat(np.array([number for number, _ in found], np.int32), [len(rows) for _, rows in found])
+        pairs = [pair for of_home in in_threads(_Lookup.pairs, lookups) for pair in of_home]
+        rows = np.concatenate([np.empty(0, np.int64), *(rows for _, rows in pairs)])
+        numbers = np.repeat(np.array([number for number, _ in pairs], np.int32), [len(rows) for _, rows in pairs])
         if not delete:
             new = np.ones(slim.num_rows, np.bool_)
             new[rows] = False

@@ -59,6 +59,8 @@ class Homes:
             paths: their partition paths, as a dictionary array; None in a table without partitions.
             buckets: their buckets; None in a table without buckets.
         """
+        if paths is None and buckets is None:
+            return cls((Home(""),) if count else (), np.zeros(count, np.int64))
         partitions = np.zeros(count, np.int64) if paths is None else to_numpy(paths.indices).astype(np.int64)
         width = 1 if buckets is None else int(buckets.max(initial=0)) + 1
         joined = partitions if buckets is None else partitions * width + buckets
@@ -79,6 +81,9 @@ class Homes:
 
     def each(self) -> Iterator[tuple[Home, Rows]]:
         """The homes, each with the ascending positions of its records."""
+        if len(self.names) == 1:
+            yield self.names[0], np.arange(len(self.codes))
+            return
         # numpy sorts 16 bits without comparing them
         codes = self.codes.astype(np.int16) if len(self.names) < _SHORT else self.codes
         order = np.argsort(codes, kind="stable")

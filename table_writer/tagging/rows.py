@@ -182,12 +182,14 @@ def key_check(rows: pa.Table) -> int:
     return zlib.crc32(lengths.tobytes(), zlib.crc32(data[first:last].tobytes()))
 
 
-def homes_of(rows: pa.Table, positions: Any) -> Homes:
-    """The homes of keyed rows at some positions."""
-    at = from_numpy(positions)
-    paths = one_chunk(rows[PARTITION_PATH]).take(at) if PARTITION_PATH in rows.column_names else None
-    buckets = to_numpy(one_chunk(rows[HOME_COLUMN]).take(at)) if HOME_COLUMN in rows.column_names else None
-    return Homes.of(len(positions), paths, buckets)
+def homes_of(rows: pa.Table, positions: Any = None) -> Homes:
+    """The homes of keyed rows, of all or of those at some positions."""
+    placed = rows.select([name for name in (PARTITION_PATH, HOME_COLUMN) if name in rows.column_names])
+    if positions is not None:
+        placed = placed.take(from_numpy(positions))
+    paths = one_chunk(placed[PARTITION_PATH]) if PARTITION_PATH in placed.column_names else None
+    buckets = to_numpy(one_chunk(placed[HOME_COLUMN])) if HOME_COLUMN in placed.column_names else None
+    return Homes.of(rows.num_rows if positions is None else len(positions), paths, buckets)
 
 
 def _samples(rows: pa.Table, positions: Any, most: int) -> dict[Home, Sample]:

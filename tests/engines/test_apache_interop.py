@@ -185,10 +185,10 @@ def test_apache_writes_no_table_whose_buckets_have_several_file_groups(
     assert len(groups) > len({group[:8] for group in groups}) * len(listing(path))
     before = ours(path)
     batch = changed(kind, before, 50)
-    given = {key: text for key, text in kind.all_options().items() if not key.startswith("hoodie.catalog.")}
-    plain = {key: text for key, text in given.items() if "index" not in key}
+    shared = {key: text for key, text in kind.all_options().items() if not key.startswith("hoodie.catalog.")}
+    plain = {key: text for key, text in shared.items() if "index" not in key}
     for options, error in (
-        (given, "Config conflict"),
+        (shared, "Config conflict"),
         ({**plain, "hoodie.index.type": "BLOOM"}, "Config conflict"),
         (plain, "Index type unspecified"),
     ):
@@ -198,7 +198,7 @@ def test_apache_writes_no_table_whose_buckets_have_several_file_groups(
     # Apache's SQL drops properties that it does not know when it registers a table; its bucket index is left
     update_table_config(Storage(str(path)), {"hoodie.index.type": None})
     with pytest.raises(ApacheError, match="Find multiple files at partition path"):
-        apache.write(path, batch, {**given, "hoodie.datasource.write.operation": "upsert"})
+        apache.write(path, batch, {**shared, "hoodie.datasource.write.operation": "upsert"})
     same(before, apache.read(path), readable(kind, before))
     same(before, ours(path), before.column_names)
 

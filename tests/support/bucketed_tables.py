@@ -31,16 +31,21 @@ def rows_in(partitions: tuple[str, ...]) -> Callable[..., pa.Table]:
     return rows
 
 
-def make_table(path: Path, rows: pa.Table, buckets: int, **arguments: Any) -> Table:
-    table = create_table(path / "t", SCHEMA, record_key="id", partition_by="p", buckets=buckets, **arguments)
-    table.insert(rows, QUIET)
-    return table
+def tables_of(rows: Callable[..., pa.Table]) -> Callable[..., Table]:
+    """A function that makes a table of the first of such rows."""
+
+    def make(path: Path, buckets: int = 4, count: int = 60, **arguments: Any) -> Table:
+        table = create_table(path / "t", SCHEMA, record_key="id", partition_by="p", buckets=buckets, **arguments)
+        table.insert(rows(*range(count)), QUIET)
+        return table
+
+    return make
 
 
 def content(table: Table, **question: Any) -> list[dict[str, Any]]:
     names = ["_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path"]
-    found = table.scan(columns=[*names, *SCHEMA.names], **question).to_arrow().to_pylist()
-    return sorted(found, key=lambda row: str(row["id"]))
+    rows = table.scan(columns=[*names, *SCHEMA.names], **question).to_arrow().to_pylist()
+    return sorted(rows, key=lambda row: str(row["id"]))
 
 
 def assert_pruned_plans_find_all(table: Table, before: list[dict[str, Any]], **question: Any) -> None:

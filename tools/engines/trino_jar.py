@@ -20,15 +20,9 @@ from tools.engines.trino_assembly import COMPILER, LEVEL
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "trino_connector"
 SHARED = ROOT / "hive_handler/src/main/java/hudicatalog/wire"
-FOLDER = Path(plugin.__file__).parent
 JDKS = {"476": (25, 24, 26, 27), "483": (25, 26, 27)}
 """Versions of Java whose compilers read the class files of a release of Trino."""
 JAVA = 25
-
-
-def jar_of(version: str) -> Path:
-    """Where the jar for a release of Trino is built to."""
-    return FOLDER / f"{Path(plugin.JAR).stem}-{version}.jar"
 
 
 def build(version: str = plugin.TRINO) -> None:
@@ -43,7 +37,7 @@ def build(version: str = plugin.TRINO) -> None:
 
 
 def _build(version: str) -> None:
-    jar = jar_of(version)
+    jar = plugin.jar_path(version)
     maven = shutil.which("mvn")
     if maven is None:
         raise EngineMissingError(f"{jar.name} is missing, and Maven (mvn), which builds it")
@@ -58,7 +52,7 @@ def _build(version: str) -> None:
 
 def _by_maven(maven: Sequence[str], version: str, home: Path) -> Path:
     """Maven's jar, tested."""
-    jar = _target(version) / jar_of(version).name
+    jar = _target(version) / plugin.jar_path(version).name
     if subprocess.run([*maven, "package"], check=False, env=os.environ | {"JAVA_HOME": str(home)}).returncode:
         raise EngineMissingError(f"{jar.name} could not be built: Maven says above why")
     return jar
@@ -74,8 +68,8 @@ def _by_eclipse(maven: Sequence[str], version: str) -> Path:
         java, compiler = find_java(JAVA), fetch(COMPILER)
     except EngineMissingError as error:
         raise EngineMissingError(
-            f"{jar_of(version).name} needs a JDK of version {min(JDKS[version])} or later, with its compiler: install "
-            f"one, or set HUDI_CATALOG_JDK25 to its folder. All else works without it ({error})"
+            f"{plugin.jar_path(version).name} needs a JDK of version {min(JDKS[version])} or later, with its compiler: "
+            f"install one, or set HUDI_CATALOG_JDK25 to its folder. All else works without it ({error})"
         ) from error
     target = _target(version)
     target.mkdir(parents=True, exist_ok=True)
@@ -86,7 +80,7 @@ def _by_eclipse(maven: Sequence[str], version: str) -> Path:
     sources = [str(path) for folder in _source_folders(version) for path in folder.glob("**/*.java")]
     level = [*LEVEL, "-encoding", "UTF-8", "-nowarn"]
     _run([str(java), "-jar", str(compiler), *level, "-cp", paths.read_text().strip(), "-d", str(classes), *sources])
-    jar = target / jar_of(version).name
+    jar = target / plugin.jar_path(version).name
     with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("META-INF/MANIFEST.MF", f"Manifest-Version: 1.0\r\nTrino-Version: {version}\r\n\r\n")
         for root in (classes, SOURCES / "src/main/resources"):
@@ -104,7 +98,7 @@ def is_current(version: str) -> bool:
     """Whether the jar for a release of Trino is there, and no older than its sources."""
     folders = (*_source_folders(version), SOURCES / "src/main/resources", SOURCES / "src/test")
     files = [SOURCES / "pom.xml", *(path for folder in folders for path in folder.glob("**/*.*"))]
-    jar = jar_of(version)
+    jar = plugin.jar_path(version)
     return jar.exists() and jar.stat().st_mtime >= max(path.stat().st_mtime for path in files)
 
 

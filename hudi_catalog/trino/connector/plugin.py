@@ -83,17 +83,22 @@ def libraries(trino: str = TRINO) -> tuple[Library, ...]:
     return tuple(Library(group, name, version, sha256, *more) for group, name, version, *more, sha256 in parts)
 
 
-def connector_jar(trino: str = TRINO, folder: Path | None = None) -> Path:
+def jar_path(trino: str, folder: Path = Path(__file__).parent) -> Path:
+    """Where our jar for a release of Trino is built to, in a folder that is this package's by default."""
+    return folder.absolute() / f"{Path(JAR).stem}-{trino}.jar"
+
+
+def connector_jar(trino: str = TRINO, folder: Path = Path(__file__).parent) -> Path:
     """Our jar.
 
     Args:
         trino: release that it is for.
-        folder: to look in; this package's if None.
+        folder: to look in; this package's by default.
 
     Raises:
         ServiceError: it has not been built.
     """
-    path = (folder or Path(__file__).parent).absolute() / f"{Path(JAR).stem}-{trino}.jar"
+    path = jar_path(trino, folder)
     if not path.is_file():
         raise ServiceError(
             f"{path} is missing: in a checkout run `make trino-jar`, which needs Maven and a JDK of version 25 or "
@@ -111,14 +116,14 @@ def release_of(home: Path) -> str:
     if not (home / "plugin").is_dir():
         raise ServiceError(f"{home} is no installation of Trino: it has no folder plugin")
     names = (path.name for folder in ("lib", "plugin/*") for path in home.glob(f"{folder}/*trino-*.jar"))
-    found = {match[1] for name in names if (match := re.search(r"trino-(?:spi|parquet)-(\d+)\.jar$", name))}
+    releases = {match[1] for name in names if (match := re.search(r"trino-(?:spi|parquet)-(\d+)\.jar$", name))}
     known = " and ".join(VERSIONS)
-    if len(found) != 1:
+    if len(releases) != 1:
         raise ServiceError(
             f"{home} does not say which Trino it is: its folders lib and plugin have a trino-spi or trino-parquet "
-            f"of {' and '.join(sorted(found)) or 'no release'}. The connector is built for {known}"
+            f"of {' and '.join(sorted(releases)) or 'no release'}. The connector is built for {known}"
         )
-    (release,) = found
+    (release,) = releases
     if release not in VERSIONS:
         raise ServiceError(f"{home} is Trino {release}, and the connector is built for {known}")
     return release

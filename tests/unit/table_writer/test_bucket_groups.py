@@ -48,13 +48,13 @@ def reopened(table: Table) -> Table:
 
 
 def files(table: Table) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = table.files().to_pylist()
-    return found
+    listed: list[dict[str, Any]] = table.files().to_pylist()
+    return listed
 
 
 def values(table: Table, **question: Any) -> Counter[tuple[Any, ...]]:
-    found = table.scan(columns=["c", "id", "v"], **question).to_arrow()
-    return Counter(tuple(row.values()) for row in found.to_pylist())
+    listed = table.scan(columns=["c", "id", "v"], **question).to_arrow()
+    return Counter(tuple(row.values()) for row in listed.to_pylist())
 
 
 @pytest.fixture
@@ -287,7 +287,7 @@ def test_look_ups_find_each_file_with_a_key(
     for delete in (False, True):
         tags = BucketKeys(storage, Listed(), count).tags(slim, delete=delete)  # type: ignore[arg-type]
         names = [place_of(name)[1] for name in tags.groups.to_pylist()]
-        found = [
+        tagged = [
             (row, None if number == NEW else names[number])
             for row, number in zip(tags.rows.tolist(), tags.numbers.tolist(), strict=True)
         ]
@@ -295,5 +295,5 @@ def test_look_ups_find_each_file_with_a_key(
         if not delete:
             located = {row for row, _ in wanted}
             wanted |= {(row, None) for row in range(len(asked)) if row not in located}
-        assert len(set(found)) == len(found)
-        assert set(found) == wanted
+        assert len(set(tagged)) == len(tagged)
+        assert set(tagged) == wanted

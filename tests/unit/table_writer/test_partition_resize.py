@@ -36,8 +36,8 @@ from tests.support.bucketed_tables import (
     bucket_verdict,
     content,
     faulty,
-    make_table,
     rows_in,
+    tables_of,
 )
 from tests.support.crashed_jobs import publishes
 from tests.support.faults import Faults, FaultyStorage, Frozen, dying, overtaken
@@ -46,10 +46,7 @@ from tests.support.local_writes import EXECUTORS
 FOLDER = ".hoodie/.bucket_index/partition_bucket_index_meta"
 PARTITIONS = ("a=1/x", "b+c", "b+cd")
 rows = rows_in(PARTITIONS)
-
-
-def make(path: Path, buckets: int = 4, count: int = 60, **arguments: Any) -> Table:
-    return make_table(path, rows(*range(count)), buckets, **arguments)
+make = tables_of(rows)
 
 
 def check_files(table: Table, counts: tuple[int, int, int]) -> None:

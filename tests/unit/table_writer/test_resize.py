@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudi_catalog.table import Table, create_table, open_table
+from hudi_catalog.table import create_table, open_table
 from table_format.config.table_config import load_table_config, update_table_config
 from table_format.errors import ArgumentError, ConflictError, OptionError, TransactionError, UnsupportedTableError
 from table_format.keys.bucket_index import bucket_ids_of_keys
@@ -31,18 +31,15 @@ from tests.support.bucketed_tables import (
     bucket_verdict,
     content,
     faulty,
-    make_table,
     rows_in,
+    tables_of,
 )
 from tests.support.crashed_jobs import publishes
 from tests.support.faults import Faults, FaultyStorage, dying, overtaken
 from tests.support.local_writes import EXECUTORS
 
 rows = rows_in(("a", "b"))
-
-
-def make(path: Path, buckets: int = 4, count: int = 60, **arguments: Any) -> Table:
-    return make_table(path, rows(*range(count)), buckets, **arguments)
+make = tables_of(rows)
 
 
 @pytest.mark.parametrize(

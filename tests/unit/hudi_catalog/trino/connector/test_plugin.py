@@ -110,6 +110,6 @@ def test_a_jar_that_is_not_built_says_how(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", plugin.VERSIONS)
 def test_the_list_of_libraries_is_of_this_version(version: str) -> None:
-    found = plugin.libraries(version)
-    assert len({library.file_name for library in found}) == len(found) > 20
-    assert all(library.version == version for library in found if library.group == "io.trino")
+    libraries = plugin.libraries(version)
+    assert len({library.file_name for library in libraries}) == len(libraries) > 20
+    assert all(library.version == version for library in libraries if library.group == "io.trino")

@@ -3,8 +3,11 @@ package hudicatalog.trino;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.trino.plugin.base.metrics.LongCount;
+import io.trino.spi.NodeManager;
 import io.trino.spi.connector.ColumnHandle;
+import io.trino.spi.connector.ConnectorSession;
 import io.trino.spi.connector.ConnectorSplit;
+import io.trino.spi.connector.ConnectorSplitSource;
 import io.trino.spi.metrics.Metric;
 import io.trino.spi.metrics.Metrics;
 import io.trino.spi.predicate.TupleDomain;
@@ -22,8 +25,11 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.function.Supplier;
 
-/** The splits of one scan: planned with what a join's values leave of them, and planned again when these narrow. */
-final class ScanSplits {
+/**
+ * The splits of one scan: planned with what a join's values leave of them, and planned again when these narrow. How the
+ * engine asks for them differs between releases.
+ */
+abstract class ScanSplits implements ConnectorSplitSource {
   private static final ExecutorService EXECUTOR = Executors.newVirtualThreadPerTaskExecutor();
   /** Merging log files takes several times as long as reading a base file of their size. */
   private static final long MERGE_COST = 4;
@@ -39,11 +45,11 @@ final class ScanSplits {
   private SplitBundler bundler;
   private boolean finished;
 
-  ScanSplits(ServiceClient service, HudiTable table, String query, int nodes) {
+  ScanSplits(ServiceClient service, HudiTable table, ConnectorSession session, NodeManager nodes) {
     this.service = service;
     this.table = table;
-    this.query = query;
-    this.nodes = nodes;
+    this.query = session.getQueryId();
+    this.nodes = nodes.getRequiredWorkerNodes().size();
   }
 
   /**
@@ -149,11 +155,18 @@ final class ScanSplits {
   }
 
   /** Whether the last splits were taken. */
-  synchronized boolean isFinished() {
+  @Override
+  public synchronized boolean isFinished() {
     return finished;
   }
 
-  synchronized Metrics metrics() {
+  @Override
+  public void close() {
+    // nothing is open between batches
+  }
+
+  @Override
+  public synchronized Metrics getMetrics() {
     Map<String, Metric<?>> metrics = new HashMap<>();
     counts.forEach((name, value) -> metrics.put(name, new LongCount(value)));
     return new Metrics(metrics);

@@ -11,7 +11,6 @@ import io.trino.spi.connector.ConnectorTransactionHandle;
 import io.trino.spi.connector.Constraint;
 import io.trino.spi.connector.DynamicFilterSnapshot;
 import io.trino.spi.connector.FixedSplitSource;
-import io.trino.spi.metrics.Metrics;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
@@ -25,31 +24,26 @@ record HudiSplitManager(ServiceClient service, NodeManager nodes) implements Con
     if (!table.pushed().answered().isEmpty()) {
       return new FixedSplitSource(new AnswerPages.Split(1));
     }
-    ScanSplits splits = new ScanSplits(service, table, session.getQueryId(), nodes.getRequiredWorkerNodes().size());
-    return new Source(splits, SessionOptions.waitMillis(session));
+    return new AwaitedSplits(service, table, session, nodes);
   }
 
   /** The splits; the engine waits for a join's values before it asks for the first. */
-  private record Source(ScanSplits splits, long getRequestedDynamicFilterWaitTimeoutMillis)
-      implements ConnectorSplitSource {
+  private static final class AwaitedSplits extends ScanSplits {
+    private final long waitMillis;
+
+    AwaitedSplits(ServiceClient service, HudiTable table, ConnectorSession session, NodeManager nodes) {
+      super(service, table, session, nodes);
+      this.waitMillis = SessionOptions.waitMillis(session);
+    }
+
+    @Override
+    public long getRequestedDynamicFilterWaitTimeoutMillis() {
+      return waitMillis;
+    }
+
     @Override
     public CompletableFuture<List<ConnectorSplit>> getNextBatch(int maxSize, DynamicFilterSnapshot filter) {
-      return splits.take(maxSize, filter::currentPredicate);
-    }
-
-    @Override
-    public boolean isFinished() {
-      return splits.isFinished();
-    }
-
-    @Override
-    public Metrics getMetrics() {
-      return splits.metrics();
-    }
-
-    @Override
-    public void close() {
-      // nothing is open between batches
+      return take(maxSize, filter::currentPredicate);
     }
   }
 }
