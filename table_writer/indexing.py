@@ -256,10 +256,9 @@ def _publish_when_current(client: TableClient, build: _Build, options: Mapping[s
         try:
             build.extend(build.missing(client.timeline()))
         except MissingFileError:
-            if rounds >= _ROUNDS:
-                raise
             build.progress("files were cleaned meanwhile; reading what is left")
-            continue
+            if rounds < _ROUNDS:
+                continue  # afterwards the rest is read under the lock, where nothing is cleaned
         with table_lock(client, protocol) as lock:
             if protocol.failed_writes is not FailedWrites.EAGER:  # building an index must not end live writers
                 rollback_failed_writes_locked(client, protocol)

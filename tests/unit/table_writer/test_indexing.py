@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,13 +12,15 @@ import pytest
 
 from hudi_catalog.table import Table, create_table, open_table
 from table_format.base_file.bloom import parse_bloom
-from table_format.errors import OptionError, TransactionError
+from table_format.errors import MissingFileError, OptionError, TransactionError
 from table_format.metadata_table import layout
 from table_format.metadata_table.reader import MetadataTable
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_writer import indexing
 from table_writer.indexing import FOLDER, build_file_index, drop_index
 from table_writer.metadata.compaction import MAX_DELTA_COMMITS_KEY
+from table_writer.metadata.file_contents import Place
 from tests.support.faults import FaultyStorage, dying, overtaken
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64()), ("w", pa.float64())])
@@ -258,3 +261,20 @@ def test_beside_writers_nothing_is_lost(tmp_path: Path) -> None:
     table.build_index(layout.BLOOM_FILTERS)
     assert_complete(TableClient.open(tmp_path / "t"), *INDEXES)
     assert set(open_table(tmp_path / "t").scan().to_arrow()["v"].to_pylist()) == {7}
+
+
+def test_files_that_go_on_being_cleaned_are_read_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path / "t")
+    extend = indexing._Build.extend
+    rounds: list[int] = []
+
+    def cleaned(build: indexing._Build, places: Sequence[Place]) -> None:
+        rounds.append(len(places))
+        if len(rounds) <= indexing._ROUNDS:
+            raise MissingFileError("p0/gone.parquet: no such file")
+        extend(build, places)  # under the lock, where nothing is cleaned
+
+    monkeypatch.setattr(indexing._Build, "extend", cleaned)
+    table.build_index(layout.BLOOM_FILTERS)
+    assert len(rounds) == indexing._ROUNDS + 1
+    assert_complete(TableClient.open(tmp_path / "t"), *INDEXES)
