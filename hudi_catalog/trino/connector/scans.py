@@ -39,9 +39,17 @@ _UNREADABLE = frozenset("?#\\")
 """Characters of paths that Trino's locations do not take as they are."""
 
 
-def table_root(snapshot: Snapshot) -> tuple[str, bool]:
-    """The table's folder as Trino's local file system spells it, and whether Trino can open files there itself."""
+def table_root(snapshot: Snapshot, stores: Sequence[Any]) -> tuple[str, bool]:
+    """The table's folder as Trino's file systems spell it, and whether Trino can open files there itself.
+
+    Args:
+        snapshot: of the table.
+        stores: schemes of the object stores that the connector reads.
+    """
     uri = snapshot.client.storage.full_uri("").rstrip("/")
+    scheme, _, place = uri.partition("://")
+    if scheme in stores:
+        return uri, not _UNREADABLE & set(place)
     path = uri.removeprefix("file://").removeprefix("file:")
     if "://" in path or not path.startswith("/"):
         return uri, False
@@ -124,7 +132,8 @@ class ConnectorScans:
         """The splits of a scan.
 
         Members of the request besides those of a table: `domains` and `conditions`, whose conjunction is the filter;
-        `query`, Trino's id of it; `limit` and `order`, see `exact.left_out`.
+        `query`, Trino's id of it; `limit` and `order`, see `exact.left_out`; `stores`, schemes of the object stores
+        whose files the connector opens itself.
 
         Returns:
             `root` (URI of the table's folder); `splits` as `split_members` gives them; `renamed`: by instant, columns
@@ -147,7 +156,7 @@ class ConnectorScans:
             snapshot.client.storage, slices, [expression] * len(slices), self._options.split_size
         )
         parts = [part for of_slice in divided for part in of_slice]
-        root, readable = table_root(snapshot)
+        root, readable = table_root(snapshot, body.items("stores"))
         renamed = _renamed(snapshot, parts)
         readable = readable and not snapshot.config.drop_partition_columns
         splits = [split_members(part, served=not readable or _is_served(part, renamed)) for part in parts]

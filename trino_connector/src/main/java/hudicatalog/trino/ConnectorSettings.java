@@ -6,7 +6,9 @@ import hudicatalog.wire.Tls;
 import java.io.IOException;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import javax.net.ssl.SSLContext;
 
@@ -16,16 +18,22 @@ import javax.net.ssl.SSLContext;
  * @param services where services listen that know the same warehouse; one after the other is asked
  * @param tls null for connections that are not encrypted
  * @param secret null for none
+ * @param s3 properties of Trino's S3 file system; empty where the catalog leaves it off
  */
-record ConnectorSettings(List<Address> services, long timeoutMillis, SSLContext tls, byte[] secret) {
+record ConnectorSettings(List<Address> services, long timeoutMillis, SSLContext tls, byte[] secret,
+    Optional<Map<String, String>> s3) {
   static final String SERVICE = "hudi-catalog.service";
   static final String TIMEOUT = "hudi-catalog.timeout-seconds";
   static final String TLS = "hudi-catalog.tls";
   static final String SECRET_FILE = "hudi-catalog.secret-file";
   static final String UNTESTED_TRINO = "hudi-catalog.untested-trino";
 
+  /** Turns S3 on, as in Trino's own connectors; Trino 483 calls it fs.s3.enabled, too. */
+  static final String S3 = "fs.native-s3.enabled";
+
+  private static final String OF_S3 = "s3.";
   private static final Set<String> KEYS = Set.of(SERVICE, TIMEOUT, TLS, TLS + ".ca", TLS + ".keystore",
-      TLS + ".keystore.password.file", SECRET_FILE, UNTESTED_TRINO);
+      TLS + ".keystore.password.file", SECRET_FILE, UNTESTED_TRINO, S3, "fs.s3.enabled");
   private static final double DEFAULT_TIMEOUT_SECONDS = 60;
 
   /**
@@ -38,6 +46,7 @@ record ConnectorSettings(List<Address> services, long timeoutMillis, SSLContext 
   static ConnectorSettings of(Map<String, String> config, String trino, String tested) {
     Set<String> unknown = new TreeSet<>(config.keySet());
     unknown.removeAll(KEYS);
+    unknown.removeIf(key -> key.startsWith(OF_S3));
     if (!unknown.isEmpty()) {
       throw new IllegalArgumentException("hudi_catalog has no property " + unknown.iterator().next() + "; there are "
           + new TreeSet<>(KEYS));
@@ -52,10 +61,22 @@ record ConnectorSettings(List<Address> services, long timeoutMillis, SSLContext 
           + " or several with commas between");
       return new ConnectorSettings(services, timeoutMillis(config.get(TIMEOUT)),
           Tls.of(key -> config.getOrDefault(key, "").trim(), TLS),
-          Credential.secret(SECRET_FILE, config.getOrDefault(SECRET_FILE, "").trim()));
+          Credential.secret(SECRET_FILE, config.getOrDefault(SECRET_FILE, "").trim()), s3(config));
     } catch (IOException e) {
       throw new IllegalArgumentException(e.getMessage(), e);
     }
+  }
+
+  private static Optional<Map<String, String>> s3(Map<String, String> config) {
+    Map<String, String> properties = new TreeMap<>(config);
+    properties.keySet().removeIf(key -> !key.startsWith(OF_S3));
+    if (isTrue(config, S3) || isTrue(config, "fs.s3.enabled")) {
+      return Optional.of(properties);
+    }
+    if (!properties.isEmpty()) {
+      throw new IllegalArgumentException(properties.keySet().iterator().next() + " counts only with " + S3 + "=true");
+    }
+    return Optional.empty();
   }
 
   private static boolean isTrue(Map<String, String> config, String key) {
@@ -80,6 +101,6 @@ record ConnectorSettings(List<Address> services, long timeoutMillis, SSLContext 
 
   @Override
   public String toString() {
-    return "ConnectorSettings[" + services + "]"; // without the secret
+    return "ConnectorSettings[" + services + "]"; // without secrets
   }
 }

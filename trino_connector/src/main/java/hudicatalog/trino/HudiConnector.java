@@ -1,7 +1,5 @@
 package hudicatalog.trino;
 
-import io.trino.filesystem.TrinoFileSystemFactory;
-import io.trino.filesystem.local.LocalFileSystemFactory;
 import io.trino.spi.NodeManager;
 import io.trino.spi.connector.Connector;
 import io.trino.spi.connector.ConnectorMetadata;
@@ -13,7 +11,6 @@ import io.trino.spi.connector.ConnectorTransactionHandle;
 import io.trino.spi.session.PropertyMetadata;
 import io.trino.spi.transaction.IsolationLevel;
 import io.trino.spi.type.TypeManager;
-import java.nio.file.Path;
 import java.util.List;
 
 /** The connector of one catalog. */
@@ -21,10 +18,11 @@ public final class HudiConnector implements Connector {
   private final ServiceClient service;
   private final TypeManager types;
   private final NodeManager nodes;
-  private final TrinoFileSystemFactory files = new LocalFileSystemFactory(Path.of("/"));
+  private final FileSystems files;
 
-  HudiConnector(ServiceClient service, TypeManager types, NodeManager nodes) {
+  HudiConnector(ServiceClient service, FileSystems files, TypeManager types, NodeManager nodes) {
     this.service = service;
+    this.files = files;
     this.types = types;
     this.nodes = nodes;
   }
@@ -66,6 +64,6 @@ public final class HudiConnector implements Connector {
 
   @Override
   public void shutdown() {
-    // nothing is open between calls of the service
+    files.close();
   }
 }

@@ -23,7 +23,8 @@ public final class HudiPlugin implements Plugin {
     @Override
     public Connector create(String catalogName, Map<String, String> config, ConnectorContext context) {
       ConnectorSettings settings = ConnectorSettings.of(config, context.getSpiVersion(), Release.TRINO);
-      return new HudiConnector(new ServiceClient(settings), context.getTypeManager(), context.getNodeManager());
+      FileSystems files = new FileSystems(settings, context.getOpenTelemetry());
+      return new HudiConnector(new ServiceClient(settings), files, context.getTypeManager(), context.getNodeManager());
     }
   }
 }

@@ -90,6 +90,7 @@ abstract class ScanSplits implements ConnectorSplitSource {
     long begin = System.nanoTime();
     ObjectNode request = table.request(query, List.of(table.constraint(), values));
     table.pushed().put(request);
+    request.set("stores", ServiceClient.JSON.valueToTree(service.stores()));
     JsonNode answer = service.ask("hudiPlan", request);
     TupleDomain<HudiColumn> all = table.constraint().intersect(values);
     List<HudiSplit> splits = new ArrayList<>();
@@ -104,6 +105,10 @@ abstract class ScanSplits implements ConnectorSplitSource {
     counts.put("files kept", answer.path("files_kept").asLong());
     answer.path("stages").properties().forEach(
         stage -> counts.put("files left out by " + stage.getKey(), stage.getValue().get(0).asLong()));
+    if (service.stores().isEmpty() && FileSystems.isOnS3(answer.get("root").asText())) {
+      counts.put("files on S3 are left to the service: " + ConnectorSettings.S3 + " and `hudi-catalog trino-plugin --s3`"
+          + " have Trino read them", 1L);
+    }
     answer.path("unknown").forEach(reason -> counts.put("filter: " + reason.asText(), 1L));
     count("planning milliseconds", (System.nanoTime() - begin) / 1_000_000);
     return splits;

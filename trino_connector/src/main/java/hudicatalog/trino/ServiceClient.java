@@ -8,6 +8,7 @@ import hudicatalog.wire.Credential;
 import hudicatalog.wire.Failover;
 import hudicatalog.wire.RefusedException;
 import java.io.IOException;
+import java.util.List;
 
 /** Asks the service; when it cannot answer, the query fails with one message that says so. Thread-safe. */
 final class ServiceClient {
@@ -30,6 +31,11 @@ final class ServiceClient {
     } catch (IOException e) {
       throw HudiErrorCode.BAD_REPLY.exception("a handle that is not JSON: " + e.getMessage(), e);
     }
+  }
+
+  /** Schemes of the stores whose files this connector opens itself, beside what nodes mount. */
+  List<String> stores() {
+    return settings.s3().isPresent() ? FileSystems.S3 : List.of();
   }
 
   /** The reply to a call, which is JSON. */

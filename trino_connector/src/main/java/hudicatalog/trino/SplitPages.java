@@ -2,7 +2,7 @@ package hudicatalog.trino;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.trino.filesystem.TrinoFileSystemFactory;
+import io.trino.spi.classloader.ThreadContextClassLoader;
 import io.trino.spi.connector.ColumnHandle;
 import io.trino.spi.connector.ConnectorPageSource;
 import io.trino.spi.connector.ConnectorSession;
@@ -20,9 +20,9 @@ import java.util.function.Function;
 /** Reads splits: base files by Trino's own reader, all else by the service. */
 final class SplitPages {
   private final ServiceClient service;
-  private final TrinoFileSystemFactory files;
+  private final FileSystems files;
 
-  SplitPages(ServiceClient service, TrinoFileSystemFactory files) {
+  SplitPages(ServiceClient service, FileSystems files) {
     this.service = service;
     this.files = files;
   }
@@ -61,8 +61,11 @@ final class SplitPages {
     if (split.served() || isRenamed) {
       return served(session, table, split, columns, wanted, Optional.empty());
     }
-    return new ParquetFiles(split, columns, wanted).open(files.create(session),
-        ordinals -> served(session, table, split, columns, wanted, Optional.of(ordinals)));
+    // the client of S3 looks up its parts when it first needs them
+    try (ThreadContextClassLoader _ = new ThreadContextClassLoader(getClass().getClassLoader())) {
+      return new ParquetFiles(split, columns, wanted).open(files.at(split.path(), session),
+          ordinals -> served(session, table, split, columns, wanted, Optional.of(ordinals)));
+    }
   }
 
   private static boolean isFew(Domain domain, int most) {
