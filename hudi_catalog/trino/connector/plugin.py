@@ -2,7 +2,8 @@
 
 Trino gives plugins few of its own libraries, so that each brings those that it needs. Those of this one are part of
 Trino's own distribution, and on Maven Central; `plugin-476.txt` and `plugin-483.txt` have their checksums for these
-releases. Each release has a jar of ours, too, since Trino changes the interfaces of plugins.
+releases, `plugin-476-s3.txt` and `plugin-483-s3.txt` those of Trino's S3 file system, which is added by option. Each
+release has a jar of ours, too, since Trino changes the interfaces of plugins.
 """
 
 from __future__ import annotations
@@ -75,9 +76,14 @@ class Library:
 
 
 @functools.cache
-def libraries(trino: str = TRINO) -> tuple[Library, ...]:
-    """The jars that lie beside ours, for a release of Trino."""
-    lines = (Path(__file__).parent / f"plugin-{trino}.txt").read_text(encoding="utf-8").splitlines()
+def libraries(trino: str = TRINO, *, s3: bool = False) -> tuple[Library, ...]:
+    """The jars that lie beside ours, for a release of Trino; with `s3` those of its S3 file system, too."""
+    listed = _listed(f"plugin-{trino}.txt")
+    return listed + _listed(f"plugin-{trino}-s3.txt") if s3 else listed
+
+
+def _listed(name: str) -> tuple[Library, ...]:
+    lines = (Path(__file__).parent / name).read_text(encoding="utf-8").splitlines()
     rows = (line.split() for line in lines if not line.startswith("#"))
     parts = ((*coordinates.split(":"), sha256) for coordinates, sha256 in rows)
     return tuple(Library(group, name, version, sha256, *more) for group, name, version, *more, sha256 in parts)
@@ -129,7 +135,7 @@ def release_of(home: Path) -> str:
     return release
 
 
-def lay_out(target: Path, trino: Path | None = None, version: str = TRINO) -> int:
+def lay_out(target: Path, trino: Path | None = None, version: str = TRINO, *, s3: bool = False) -> int:
     """Make the plugin's folder.
 
     Args:
@@ -137,6 +143,7 @@ def lay_out(target: Path, trino: Path | None = None, version: str = TRINO) -> in
         trino: folder of an installation of Trino whose jars are taken; None to take them from Maven's local repository,
             and to have Maven fetch those that are not there.
         version: release of Trino, one of `VERSIONS`.
+        s3: with Trino's S3 file system.
 
     Returns:
         Bytes in the folder.
@@ -148,7 +155,8 @@ def lay_out(target: Path, trino: Path | None = None, version: str = TRINO) -> in
     jar = connector_jar(version)
     if target.exists() and not (target.is_dir() and ((target / JAR).exists() or not any(target.iterdir()))):
         raise ServiceError(f"{target} is there already, and no folder of this plugin: name another folder, or empty it")
-    sources = _of_maven(version) if trino is None else _of_installation(trino, version)
+    wanted = libraries(version, s3=s3)
+    sources = _of_maven(wanted, version) if trino is None else _of_installation(wanted, trino, version)
     partial = target.with_name(f"{target.name}.part")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -159,14 +167,14 @@ def lay_out(target: Path, trino: Path | None = None, version: str = TRINO) -> in
     return sum(file.stat().st_size for file in target.iterdir())
 
 
-def _of_installation(home: Path, version: str) -> list[tuple[Path, str]]:
+def _of_installation(wanted: Sequence[Library], home: Path, version: str) -> list[tuple[Path, str]]:
     """Jars of a Trino server, whose plugins have them under names such as `io.trino_trino-parquet-476.jar`."""
     release = release_of(home)
     if release != version:
         raise ServiceError(f"{home} is Trino {release}, and the plugin's folder was to be for Trino {version}")
     plugins = home / "plugin"
     jars = []
-    for library in libraries(version):
+    for library in wanted:
         path = next((path for path in sorted(plugins.glob(f"*/*{library.file_name}")) if library.is_at(path)), None)
         if path is None:
             raise ServiceError(
@@ -177,12 +185,12 @@ def _of_installation(home: Path, version: str) -> list[tuple[Path, str]]:
     return jars
 
 
-def _of_maven(version: str) -> list[tuple[Path, str]]:
+def _of_maven(wanted: Sequence[Library], version: str) -> list[tuple[Path, str]]:
     repository = Path(os.environ.get("MAVEN_REPO_LOCAL") or Path.home() / ".m2/repository")
-    missing = [library for library in libraries(version) if not library.is_at(_in_repository(repository, library))]
+    missing = [library for library in wanted if not library.is_at(_in_repository(repository, library))]
     if missing:
         _fetch(missing, repository, version)
-    return [(_in_repository(repository, library), library.file_name) for library in libraries(version)]
+    return [(_in_repository(repository, library), library.file_name) for library in wanted]
 
 
 def _in_repository(repository: Path, library: Library) -> Path:
@@ -250,13 +258,15 @@ def trino_plugin(
             "--version", help=f"Release of Trino: {' or '.join(VERSIONS)}; that of --trino, else {TRINO}, by default."
         ),
     ] = None,
+    s3: Annotated[bool, typer.Option("--s3", help="Add Trino's S3 file system.")] = False,
 ) -> None:
     """Make the folder of Trino's plugin, whose connector hudi_catalog asks `hudi-catalog serve trino`."""
     if version is not None and version not in VERSIONS:
         raise typer.BadParameter(f"the connector is built for Trino {' and '.join(VERSIONS)}, not {version}")
     release = version or (TRINO if trino is None else release_of(trino))
-    size = lay_out(to, trino, release)
+    size = lay_out(to, trino, release, s3=s3)
     sys.stdout.write(
-        f"{to}: {len(libraries(release)) + 1} jars, {size / 1e6:.1f} MB, for Trino {release}\n"
+        f"{to}: {len(libraries(release, s3=s3)) + 1} jars, {size / 1e6:.1f} MB, for Trino {release}"
+        f"{' with S3' if s3 else ''}\n"
         f"Put it on every node as a folder of Trino's plugin.dir, and restart Trino.\n"
     )

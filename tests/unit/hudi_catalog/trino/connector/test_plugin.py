@@ -12,6 +12,7 @@ from hudi_catalog.cli.main import app
 from hudi_catalog.trino.connector import plugin
 from table_format.errors import ServiceError
 
+S3 = plugin.Library("io.trino", "trino-filesystem-s3", "1", hashlib.sha256(b"s3").hexdigest())
 GUAVA = plugin.Library("com.google.guava", "guava", "33", hashlib.sha256(b"guava").hexdigest(), "jre")
 LISTED = {
     version: (plugin.Library("io.trino", "trino-parquet", version, hashlib.sha256(b"parquet").hexdigest()), GUAVA)
@@ -25,7 +26,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     jar.parent.mkdir()
     jar.write_bytes(b"ours")
     monkeypatch.setattr(plugin, "connector_jar", lambda _version: jar)
-    monkeypatch.setattr(plugin, "libraries", LISTED.__getitem__)
+    monkeypatch.setattr(plugin, "libraries", lambda version, *, s3: (*LISTED[version], S3) if s3 else LISTED[version])
     monkeypatch.setenv("MAVEN_REPO_LOCAL", str(tmp_path / "m2"))
     monkeypatch.setenv("PATH", str(tmp_path / "no programs"))
     return tmp_path
@@ -59,6 +60,18 @@ def test_jars_come_from_an_installation_whatever_it_calls_them(built: Path, vers
     (target / "older-1.jar").write_bytes(b"")
     assert plugin.lay_out(target, home, version) == len(b"parquetguavaours")
     assert len(list(target.iterdir())) == 3
+
+
+def test_s3_is_added_by_option(built: Path) -> None:
+    home, target = installation(built / "trino", "476"), built / "to"
+    with pytest.raises(ServiceError, match=r"there is no trino-filesystem-s3-1\.jar of the expected checksum"):
+        plugin.lay_out(target, home, "476", s3=True)
+    (home / "plugin/hive/io.trino_trino-filesystem-s3-1.jar").write_bytes(b"s3")
+    ran = CliRunner().invoke(app, ["trino-plugin", "--to", str(target), "--trino", str(home), "--s3"])
+    assert ran.output.startswith(f"{target}: 4 jars, 0.0 MB, for Trino 476 with S3\n")
+    assert (target / "trino-filesystem-s3-1.jar").read_bytes() == b"s3"
+    plugin.lay_out(target, home, "476")
+    assert not (target / "trino-filesystem-s3-1.jar").exists()
 
 
 def test_another_trino_and_folders_of_others_are_refused(built: Path) -> None:
@@ -112,4 +125,7 @@ def test_a_jar_that_is_not_built_says_how(tmp_path: Path) -> None:
 def test_the_list_of_libraries_is_of_this_version(version: str) -> None:
     libraries = plugin.libraries(version)
     assert len({library.file_name for library in libraries}) == len(libraries) > 20
-    assert all(library.version == version for library in libraries if library.group == "io.trino")
+    with_s3 = plugin.libraries(version, s3=True)
+    assert with_s3[: len(libraries)] == libraries
+    assert len({(library.group, library.name) for library in with_s3}) == len(with_s3) > len(libraries) + 40
+    assert all(library.version == version for library in with_s3 if library.group == "io.trino")
