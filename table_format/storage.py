@@ -143,7 +143,8 @@ class Storage:
 
     Args:
         uri: base folder; a plain path, or a URI that `pyarrow.fs` knows (`file:`, `s3:`, `gs:`, `hdfs:`).
-        options: keyword arguments for the `pyarrow.fs` file system class, e.g. `{"endpoint_override": …}` for S3.
+        options: keyword arguments for the `pyarrow.fs` file system class, e.g. `{"endpoint_override": …}` for S3,
+            whose endpoint else comes from the variables `AWS_ENDPOINT_URL_S3` and `AWS_ENDPOINT_URL`.
         within: local folder; symbolic links that lead out of it are refused. None follows all links.
     """
 
@@ -391,13 +392,19 @@ def _resolve(uri: str, options: Mapping[str, Any]) -> tuple[fs.FileSystem, str]:
             path = uri[len("file:") :]
             return fs.LocalFileSystem(), "/" + path.lstrip("/")
         if uri.startswith(("s3://", "s3a://")):
-            return fs.S3FileSystem(**options), uri.split("://", 1)[1]
+            return fs.S3FileSystem(**{**_s3_endpoint(), **options}), uri.split("://", 1)[1]
         if uri.startswith("gs://"):
             return fs.GcsFileSystem(**options), uri.split("://", 1)[1]
         filesystem, path = fs.FileSystem.from_uri(uri)
     except (OSError, ValueError, TypeError) as error:
         raise StorageError(f"{uri}: cannot open this storage: {error}") from error
     return filesystem, path.rstrip("/")
+
+
+def _s3_endpoint() -> dict[str, str]:
+    """The endpoint that AWS's own variables name, which `S3FileSystem` reads from URIs alone."""
+    url = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    return {"endpoint_override": url} if url else {}
 
 
 def _is_below(path: str, folder: str) -> bool:
