@@ -45,7 +45,8 @@ def started(tmp_path_factory: pytest.TempPathFactory, connector: str) -> TrinoSe
         reason = lacks(NEWEST)
         if reason is not None:
             pytest.skip(reason)  # also where engines are required: no Maven or PyPI repository has such a Java
-        return TrinoServer(tmp_path_factory.mktemp("trino"), version=NEWEST, connector=connector, lasting=False)
+        folder = tmp_path_factory.mktemp("trino")
+        return TrinoServer(folder, version=NEWEST, connector=connector, s3=False, lasting=False)
     except EngineMissingError as error:
         skip_or_fail(str(error))
 
@@ -60,6 +61,13 @@ def trino(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 def test_the_server_is_of_this_release(trino: Engine) -> None:
     assert trino.query("SELECT node_version FROM system.runtime.nodes") == [(NEWEST,)]
+
+
+def test_s3_without_its_jars_is_refused(trino: Engine) -> None:
+    refusal = r"fs\.native-s3\.enabled is set, and .* lacks jars .* lay it out by `hudi-catalog trino-plugin --s3`"
+    for switch in ("fs.native-s3.enabled", "fs.s3.enabled"):
+        with pytest.raises(client.exceptions.TrinoQueryError, match=refusal):
+            trino.connector_catalog("refused", 1, {switch: "true", "s3.region": "us-east-1"})
 
 
 def test_the_jar_of_another_release_is_refused(tmp_path_factory: pytest.TempPathFactory) -> None:

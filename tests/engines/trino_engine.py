@@ -78,12 +78,13 @@ class Engine:
         settings |= {f"trino.thrift.client.{key.replace('_', '-')}": value for key, value in properties.items()}
         return self.create_catalog(name, settings.pop("connector.name"), settings)
 
-    def connector_catalog(self, name: str, port: int, **properties: str) -> str:
+    def connector_catalog(self, name: str, port: int, files: Mapping[str, str] | None = None, **properties: str) -> str:
         """A catalog of our connector over `hudi-catalog serve trino` on a port of this machine.
 
         Args:
             name: Of the catalog.
             port: Of the service.
+            files: Properties of Trino's file systems.
             properties: More of the connector's, without `hudi-catalog.` and with `_` for `-`.
         """
         try:
@@ -93,6 +94,7 @@ class Engine:
         lines = connector_lines("127.0.0.1", port)
         settings = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
         settings |= {f"hudi-catalog.{key.replace('_', '-')}": value for key, value in properties.items()}
+        settings |= files or {}
         return self.create_catalog(name, settings.pop("connector.name"), settings)
 
     def drop_catalog(self, name: str) -> None:

@@ -50,6 +50,7 @@ class TrinoServer:
         *,
         version: str = VERSION,
         connector: str = "",
+        s3: bool = True,
         port: int = 0,
         service: str = "127.0.0.1:9090",
         metastore: Path | None = None,
@@ -62,6 +63,7 @@ class TrinoServer:
             folder: Configuration, data and log of this server.
             version: Release of Trino, `VERSION` or one of `ASSEMBLED`.
             connector: Release of Trino whose build of our connector it gets, where that is another one.
+            s3: whether our connector gets Trino's S3 file system.
             port: HTTP port; 0 takes a free one.
             service: Address of `hudi-catalog serve trino` for the catalog `hudi_catalog`.
             metastore: Folder of the file metastore that `hive` and `hudi` read.
@@ -79,7 +81,7 @@ class TrinoServer:
         self.metastore.mkdir(parents=True, exist_ok=True)
         etc = folder / "etc"
         shutil.copytree(TEMPLATES, etc, dirs_exist_ok=True)
-        plugins = _plugins(folder / "plugin", home, connector or version)
+        plugins = _plugins(folder / "plugin", home, connector or version, s3=s3)
         for name in PLUGINS:
             if not (plugins / name).exists():
                 (etc / f"catalog/{name}.properties").unlink(missing_ok=True)
@@ -121,7 +123,7 @@ class TrinoServer:
         self.process.stop()
 
 
-def _plugins(folder: Path, home: Path, connector: str) -> Path:
+def _plugins(folder: Path, home: Path, connector: str, *, s3: bool) -> Path:
     """A folder with the server's plugins and, where its jar can be built, ours for a release of Trino."""
     folder.mkdir(parents=True, exist_ok=True)
     for one in (home / "plugin").iterdir():
@@ -134,7 +136,7 @@ def _plugins(folder: Path, home: Path, connector: str) -> Path:
         print(f"without the connector hudi_catalog: {error}", file=sys.stderr)
     else:
         whole = connector == VERSION and home == installation()  # an assembled server lacks the plugin hive
-        plugin.lay_out(folder / "hudi_catalog", home if whole else None, connector)
+        plugin.lay_out(folder / "hudi_catalog", home if whole else None, connector, s3=s3)
     return folder
 
 
