@@ -365,7 +365,7 @@ def test_flags_of_each_command_are_documented(name: str) -> None:
     assert sorted(headings) == sorted(commands())
     section = text.split(f"## `{name}`\n")[1].split("\n## ")[0]
     rows = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `-")]
-    shown = {flag for row in rows for flag in re.findall(r"--?[a-z][a-z-]*", row)}
+    shown = {flag for row in rows for flag in re.findall(r"--?[a-z][a-z0-9-]*", row)}
     assert shown == commands()[name]
 
 
