@@ -122,8 +122,8 @@ class IndexedColumn:
 def _bytes_of(part: ColumnPart) -> int:
     stats = part.statistics
     stored = sum(int(array.nbytes) for array in (stats.lower, stats.upper, stats.null_count, stats.row_count))
-    # The bounds once more in comparable form, and six masks.
-    return stored + int(stats.lower.nbytes + stats.upper.nbytes) + 7 * len(part)
+    # The bounds once more in comparable form, six masks, and the order of the files.
+    return stored + int(stats.lower.nbytes + stats.upper.nbytes) + 11 * len(part)
 
 
 def concat_statistics(parts: Sequence[ColumnStatistics]) -> ColumnStatistics:

@@ -1,7 +1,9 @@
 """Conjunctions of which a selective part is evaluated first: the files and proofs of the whole conjunction."""
 
 import random
+import shutil
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pyarrow as pa
@@ -10,6 +12,7 @@ import pytest
 from catalog import Table
 from catalog.planner import Plan
 from catalog.stages import column_stats
+from catalog.statistics import ordered_blocks
 from hudi_catalog import create_table, open_table
 
 FILES = 60
@@ -55,24 +58,31 @@ def facts(plan: Plan) -> list[object]:
 
 
 @pytest.mark.slow
-def test_plans_are_those_of_the_whole_conjunction(path: Path) -> None:
-    held = Table.open(str(path))
+@pytest.mark.parametrize("way", ["_by_selective_part", "_by_ordered_blocks"])
+def test_plans_are_those_of_the_whole_conjunction(
+    path: Path, tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(path, tmp_path / "t")
+    held = Table.open(str(tmp_path / "t"))
     held.snapshot()
-    narrowed = 0
-    by_part = column_stats._by_selective_part  # whether it was taken
+    few: list[Any] = []
+    find = getattr(column_stats, way)
+    monkeypatch.setattr(ordered_blocks, "_BLOCK", 3)
+    monkeypatch.setattr(ordered_blocks, "_PLANS_BEFORE", 0 if way == "_by_ordered_blocks" else 1_000)
     for seed in range(120):
         if seed == 60:  # files of later commits are a segment of their own
-            open_table(path).upsert(ROWS.slice(6, 30))
+            open_table(tmp_path / "t").upsert(ROWS.slice(6, 30))
             held.refresh()
         chance = random.Random(seed)
-        parts = chance.choices(PARTS, k=chance.randrange(2, 5))
+        parts = chance.choices(PARTS, k=chance.randrange(1 if way == "_by_ordered_blocks" else 2, 5))
         text = " AND ".join(part.format(chance.randrange(60)) for part in parts)
         expected = facts(held.scan(text).plan())
         limits = {"_SAMPLED": 4, "_SAMPLE": chance.randrange(1, 4), "_FEW_SHARE": 0.9, "_FEW_LEFT": 4, "_ALL_FROM": 1}
-        with (
-            mock.patch.multiple(column_stats, **limits),
-            mock.patch.object(column_stats, "_by_selective_part", side_effect=by_part) as taken,
-        ):
+
+        def noted(*arguments: Any) -> Any:
+            few.append(find(*arguments))
+            return few[-1]
+
+        with mock.patch.multiple(column_stats, **limits), mock.patch.object(column_stats, way, noted):
             assert facts(held.scan(text).plan()) == expected, text
-        narrowed += taken.called
-    assert narrowed > 40
+    assert sum(files is not None for files in few) > 40

@@ -1,0 +1,68 @@
+"""Files in the order of a column's lower bounds, in blocks, so that a plan need not look at each of a million files.
+
+A block's statistics are those of its files together, as sound as those of a partition (`aggregate_statistics`): where a
+filter cannot be true in the block, it can be true in none of its files.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from catalog.concurrency.caches import memoize
+from catalog.statistics.aggregate import aggregate_statistics
+from pushdown.evaluation.statistics import ColumnStatistics
+from pushdown.ordering import Mask
+from pushdown.verdict import CannotPrune
+
+_BLOCK = 1_024
+_PLANS_BEFORE = 1
+"""The order is made for the second plan that can use it: it takes as long as several plans."""
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedBlocks:
+    """The order and the blocks.
+
+    Attributes:
+        order: positions of the files, by their lower bounds; unknown bounds come first.
+        statistics: an entry for each block of that order.
+    """
+
+    order: NDArray[np.int32]
+    statistics: ColumnStatistics
+
+    def files(self, blocks: Mask) -> NDArray[np.int64]:
+        """Positions of the files of some blocks, ascending."""
+        pieces = [self.order[start * _BLOCK : (start + 1) * _BLOCK] for start in np.flatnonzero(blocks).tolist()]
+        return np.sort(np.concatenate([np.empty(0, np.int32), *pieces])).astype(np.int64)
+
+
+def ordered_blocks(statistics: ColumnStatistics, kind: pa.DataType) -> OrderedBlocks | None:
+    """The blocks of a column that plans ask for again and again; None the first time, and if its bounds are no numbers.
+
+    Args:
+        statistics: of the files.
+        kind: the column's type.
+    """
+    before = next(memoize(statistics, ("plans", str(kind)), itertools.count))
+    if before < _PLANS_BEFORE:
+        return None
+    return memoize(statistics, ("ordered blocks", str(kind)), lambda: _made(statistics, kind))
+
+
+def _made(statistics: ColumnStatistics, kind: pa.DataType) -> OrderedBlocks | None:
+    believed = statistics.believed(kind)
+    lower = believed.lower
+    if not isinstance(lower, np.ndarray) or lower.dtype.kind not in "iuf":
+        return None
+    least = -np.inf if lower.dtype.kind == "f" else np.iinfo(lower.dtype).min
+    order = np.argsort(np.where(believed.no_lower, least, lower), kind="stable").astype(np.int32)
+    blocks = np.empty(len(order), np.int64)
+    blocks[order] = np.arange(len(order)) // _BLOCK
+    of_blocks = aggregate_statistics(statistics, kind, blocks, -(-len(order) // _BLOCK))
+    return None if isinstance(of_blocks, CannotPrune) else OrderedBlocks(order, of_blocks)
