@@ -12,6 +12,7 @@ from benchmarks import (
     file_indexes,
     growth,
     hive,
+    hive_tpcds,
     indexes,
     joins,
     lifetime,
@@ -31,6 +32,7 @@ from benchmarks import (
     sync,
     trino,
     trino_star,
+    trino_tpcds,
     writing,
 )
 from benchmarks.writing import Job
@@ -49,7 +51,9 @@ WHAT = [
     "peers",
     "trino",
     "trino_star",
+    "trino_tpcds",
     "hive",
+    "hive_tpcds",
     "sync",
     "record_index",
     "surgery",
@@ -62,7 +66,7 @@ WHAT = [
     "resizing",
     "skew",
 ]
-LONG = ["clustering", "growth", "lifetime", "skew", "surgery_grid"]
+LONG = ["clustering", "growth", "hive_tpcds", "lifetime", "skew", "surgery_grid", "trino_tpcds"]
 """Run only when they are named."""
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
@@ -133,6 +137,12 @@ def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
             return f"Trino, {trino.shipments.FILES} files", "\n".join(trino.table(trino.run(folder, repeats)))
         case "trino_star":
             return "Trino, joins with a dimension", "\n".join(trino_star.table(trino_star.run(folder, repeats)))
+        case "trino_tpcds":
+            heading = f"Trino, TPC-DS at scale factor {trino_tpcds.SCALE}"
+            return heading, "\n".join(trino_tpcds.table(trino_tpcds.run(folder, repeats)))
+        case "hive_tpcds":
+            heading = f"Hive, TPC-DS at scale factor {hive_tpcds.SCALE}"
+            return heading, "\n".join(hive_tpcds.table(hive_tpcds.run(folder, repeats)))
         case "hive":
             return f"Hive, {hive.shipments.FILES} files", "\n".join(hive.table(hive.run(folder, repeats)))
         case "sync":

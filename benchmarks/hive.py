@@ -114,9 +114,13 @@ def plain_table(path: Path, folder: Path) -> str:
     )
 
 
-def ask(made: HiveServer, statement: str, settings: Mapping[str, str] | None = None) -> tuple[float, list[Any]]:
+def ask(
+    made: HiveServer, statement: str, settings: Mapping[str, str] | None = None, database: str = "default"
+) -> tuple[float, list[Any]]:
     """Seconds from sending a statement to its last row, and the rows."""
-    connected = hive.connect("127.0.0.1", made.port, auth="NOSASL", configuration=dict(settings or {}))
+    connected = hive.connect(
+        "127.0.0.1", made.port, auth="NOSASL", configuration=dict(settings or {}), database=database
+    )
     with contextlib.closing(connected) as connection:
         cursor = connection.cursor()
         begin = time.perf_counter()

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +46,20 @@ def same_rows(left: list[Any], right: list[Any]) -> bool:
     """The same rows in any order; sums of doubles may differ in their last digits."""
     if len(left) != len(right):
         return False
-    pairs = zip(sorted(map(tuple, left)), sorted(map(tuple, right)), strict=True)
+    pairs = zip(sorted(left, key=_order), sorted(right, key=_order), strict=True)
     return all(same_value(a, b) for one, other in pairs for a, b in zip(one, other, strict=True))
+
+
+def _order(row: Sequence[Any]) -> list[tuple[bool, str]]:
+    """Exact values first, so that sums that differ in their last digits do not change the order."""
+    return sorted(
+        (isinstance(value, float), f"{value:.6g}" if isinstance(value, float) else str(value)) for value in row
+    )
 
 
 def same_value(left: Any, right: Any) -> bool:
     if isinstance(left, float) and isinstance(right, float):
-        return math.isclose(left, right, rel_tol=1e-9)
+        return math.isclose(left, right, rel_tol=1e-9) or (math.isnan(left) and math.isnan(right))
     return bool(left == right)
 
 

@@ -143,10 +143,11 @@ def run(folder: Path, repeats: int) -> Figures:
     return figures
 
 
-def ask(uri: str, sql: str) -> tuple[float, float, list[Any]]:
+def ask(uri: str, sql: str, catalog: str | None = None, schema: str | None = None) -> tuple[float, float, list[Any]]:
     """Seconds of a query as Trino counts them, megabytes of files that it read, and rows."""
     host, _, port = uri.removeprefix("http://").partition(":")
-    with contextlib.closing(client.dbapi.connect(host=host, port=int(port), user="benchmark")) as connection:
+    where = {"host": host, "port": int(port), "user": "benchmark", "catalog": catalog, "schema": schema}
+    with contextlib.closing(client.dbapi.connect(**where)) as connection:
         cursor = connection.cursor()
         cursor.execute(sql)
         rows = cursor.fetchall()

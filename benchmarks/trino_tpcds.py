@@ -1,0 +1,118 @@
+"""TPC-DS' 99 questions on Trino: our connector over Hudi tables beside Trino's hive connector over plain Parquet.
+
+The hive connector reads the same rows twice: unpartitioned, in the order of the generator, and by the months that our
+tables are partitioned by. Every question must give the same rows on all sides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks import tpcds
+from benchmarks.served import same_rows
+from benchmarks.trino import make_catalog, serving
+from benchmarks.trino_star import ask
+from tools.engines.process import free_port
+from tools.engines.statements import run_statement
+from tools.engines.trino import VERSION, TrinoServer
+
+SCALE = "1"
+CONNECTOR, PLAIN, MONTHS = "our connector", "hive connector, plain Parquet", "hive connector, Parquet by months"
+SIDES = {CONNECTOR: "lake.tpcds", PLAIN: "hive.plain", MONTHS: "hive.months"}
+
+
+@dataclass
+class Figures:
+    """What was measured, by question and side.
+
+    Attributes:
+        seconds: of each counted run.
+        megabytes: that Trino read of files in the last one.
+        kept: bytes of the fact tables' files, all and planned for our connector.
+        days: questions that filter the dimension of days.
+    """
+
+    seconds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    megabytes: dict[str, dict[str, float]] = field(default_factory=dict)
+    kept: dict[str, tuple[int, int]] = field(default_factory=dict)
+    days: set[str] = field(default_factory=set)
+
+
+@contextlib.contextmanager
+def sides(folder: Path, scale: str) -> Iterator[tuple[str, Path, dict[str, str]]]:
+    """Trino's address, the service's query log, and the questions; tables are made where they are not there yet."""
+    made = tpcds.generate(folder, scale)
+    tpcds.build(folder / "warehouse", made)
+    tpcds.plain(folder / "plain", made, partitioned=False)
+    tpcds.plain(folder / "months", made, partitioned=True)
+    port, log = free_port(), folder / "tpcds.jsonl"
+    log.unlink(missing_ok=True)
+    server = TrinoServer(folder / "server", metastore=folder / "tpcds-metastore")
+    with contextlib.ExitStack() as stack:
+        stack.callback(server.stop)
+        stack.enter_context(serving(folder / "warehouse", port, log))
+        make_catalog(server.uri, "lake", port)
+        for schema in ("plain", "months"):
+            run_statement(server.uri, f"CREATE SCHEMA IF NOT EXISTS hive.{schema}")
+            for name in tpcds.tables(made):
+                _register(server.uri, schema, name, folder / schema / name)
+        yield server.uri, log, tpcds.questions(made, "trino")
+
+
+def _register(uri: str, schema: str, name: str, files: Path) -> None:
+    columns = [f"{column} {kind}" for column, kind, *_ in run_statement(uri, f"DESCRIBE lake.tpcds.{name}")]
+    layout = [f"external_location = '{files.as_uri()}'", "format = 'PARQUET'"]
+    if name in tpcds.FACTS and schema == "months":
+        layout.append(f"partitioned_by = ARRAY['{tpcds.MONTH}']")
+    run_statement(uri, f"DROP TABLE IF EXISTS hive.{schema}.{name}")
+    run_statement(uri, f"CREATE TABLE hive.{schema}.{name} ({', '.join(columns)}) WITH ({', '.join(layout)})")
+    if name in tpcds.FACTS and schema == "months":
+        run_statement(uri, f"CALL hive.system.sync_partition_metadata('{schema}', '{name}', 'FULL')")
+    run_statement(uri, f"ANALYZE hive.{schema}.{name}")
+
+
+def run(folder: Path, repeats: int, scale: str = SCALE) -> Figures:
+    """Measure all of it; sides take turns.
+
+    Raises:
+        RuntimeError: the sides gave different rows.
+    """
+    figures = Figures()
+    with sides(folder, scale) as (uri, log, questions):
+        figures.days = {name for name, sql in questions.items() if tpcds.filters_days(sql)}
+        for question, sql in questions.items():
+            seconds: dict[str, list[float]] = {side: [] for side in SIDES}
+            read: dict[str, float] = {}
+            expected: list[Any] | None = None
+            logged = log.stat().st_size if log.exists() else 0
+            for attempt in range(repeats + 1):  # one round warms caches and compilers
+                for side, schema in SIDES.items():
+                    taken, read[side], rows = ask(uri, sql, *schema.split("."))
+                    expected = rows if expected is None else expected
+                    if not same_rows(rows, expected):
+                        raise RuntimeError(f"{question}: {side} gave other rows")
+                    if attempt:
+                        seconds[side].append(taken)
+            figures.seconds[question], figures.megabytes[question] = seconds, read
+            figures.kept[question] = tpcds.kept(log, logged)
+            shown = ", ".join(f"{statistics.median(runs):.2f} s" for runs in seconds.values())
+            print(f"{question}: {len(expected or [])} rows, {shown}", file=sys.stderr)
+    return figures
+
+
+def table(figures: Figures) -> Iterator[str]:
+    """The figures as Markdown."""
+    yield f"| TPC-DS on Trino {VERSION} | side | seconds in all | of the time | median of the quotients | MB read |"
+    yield "|---|---|---|---|---|---|"
+    for group, names in (("all", set(figures.seconds)), ("joined to filtered days", figures.days)):
+        for side, total, share, quotient in tpcds.compared(figures.seconds, names, PLAIN):
+            read = sum(figures.megabytes[name][side] for name in names)
+            cells = f"{total:.1f} | {share:.2f} | {quotient:.2f} | {read:.0f}"
+            yield f"| {len(names)} questions, {group} | {side} | {cells} |"
+    yield from ("", tpcds.kept_share(figures.kept, figures.days))
