@@ -15,7 +15,7 @@ from catalog.snapshots.snapshot import Snapshot, whole_schema
 from catalog.stages.partition import matching_partitions
 from pushdown.expression import HudiExpression
 from pushdown.verdict import CannotPrune
-from pushdown.walk import column_types, columns_of
+from pushdown.walk import columns_of
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.metadata_table.reader import MetadataTable
 from table_format.table.client import TableClient
@@ -89,19 +89,6 @@ class PinnedTable:
             return None
         chosen: Any = pc.filter(names, from_numpy(matching[0]))
         return tuple(sorted(chosen.to_pylist()))
-
-    def load_ahead(self, expression: HudiExpression) -> None:
-        """Begin to load statistics that a filter's plan of all files will ask for, beside the listing.
-
-        Not where the filter names keys or partitions: plans narrow by these before they need statistics of all files.
-
-        Args:
-            expression: bound to the columns.
-        """
-        config, kinds = self.client.config, column_types(expression)
-        found = {*config.record_key_fields, *config.partition_fields, *(config.bucket_hash_fields or ())}
-        if self.metadata_table is not None and kinds and not found & {column.split(".")[0] for column in kinds}:
-            self.metadata_table.begin_column_stats(*next(iter(kinds.items())))
 
     def _names_partitions(self, expression: HudiExpression) -> bool:
         """Whether a filter names a partition column; else the partition paths needn't be read."""

@@ -251,7 +251,6 @@ class Table:
             bound = simplify(bind(condition, pinned.schema, case_sensitive=case_sensitive, time_zone=time_zone))
             partitions = pinned.partitions_for(bound)
             if partitions is None:
-                pinned.load_ahead(bound)
                 return None
             snapshot = self._narrow.get(partitions)
             if snapshot is None:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -58,17 +58,3 @@ def in_threads(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         return [function(item) for item in items]
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(function, items))
-
-
-def in_background(function: Callable[[], R]) -> Future[R]:
-    """Call a function in a thread of its own, which need not end before the process does."""
-    future: Future[R] = Future()
-
-    def call() -> None:
-        try:
-            future.set_result(function())
-        except BaseException as error:  # noqa: BLE001  # raised by the future
-            future.set_exception(error)
-
-    threading.Thread(target=call, name="hudi-ahead", daemon=True).start()
-    return future

@@ -8,7 +8,6 @@ import itertools
 import logging
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ from table_format.metadata_table.slices import ValidInstants, open_complete_time
 from table_format.metadata_table.sources import Known, PartitionSources, ShardSources
 from table_format.slices.file_slices import list_data_files
 from table_format.table.client import TableClient
-from table_format.threads import in_background, in_threads
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
 
 _LOG = logging.getLogger(__name__)
@@ -79,7 +78,6 @@ class MetadataTable:
         self._sources: dict[str, PartitionSources] = {}
         self._known: dict[str, Known] = {}
         self._appended: tuple[MetadataTable, ShardSources | None] | None = None
-        self._begun: dict[tuple[str, pa.DataType], Future[pa.Table]] = {}
         self.partitions = tuple(partitions)
 
     @classmethod
@@ -169,22 +167,11 @@ class MetadataTable:
         """
         if not self.has_column_stats:
             return column_stats.typed_schema(kind).empty_table()
-        begun = self._begun.pop((column, kind), None) if partitions is None else None
-        if begun is not None:
-            return begun.result()
         sources = self._column_stats_sources()
         if partitions is None:
             return column_stats.typed(sources, [column_id(column)], column, kind)
         prefixes = [column_id(column) + partition_hash(partition) for partition in dict.fromkeys(partitions)]
         return column_stats.typed(sources, prefixes, column, kind)
-
-    def begin_column_stats(self, column: str, kind: pa.DataType) -> None:
-        """Load statistics of a column beside what is read next, for the next `column_stats(column, kind)`."""
-        if self.has_column_stats and (column, kind) not in self._begun:
-            # opened before the listing, which holds the lock for as long as it takes
-            sources = self._column_stats_sources()
-            load = functools.partial(column_stats.typed, sources, [column_id(column)], column, kind)
-            self._begun[column, kind] = in_background(load)
 
     def column_stats_since(self, older: MetadataTable, column: str, kind: pa.DataType) -> pa.Table | None:
         """Rows added to `column_stats(column, kind)` since an earlier instance.

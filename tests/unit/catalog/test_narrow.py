@@ -1,10 +1,8 @@
 """Scans of few partitions of a table whose files were not listed: the same result with fewer reads."""
 
 import random
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pyarrow as pa
@@ -14,9 +12,7 @@ from catalog import Table, narrow
 from catalog.explain import plan_json
 from hudi_catalog import MissingFileError, create_table, open_table
 from pushdown import matches
-from table_format.errors import CorruptFileError
 from table_format.hfile import reader, trailer
-from table_format.metadata_table import column_stats
 from table_format.metadata_table.reader import MetadataTable
 from tests.support.catalog_tables import NAMES, NEWER_NAMES
 from tests.support.filter_battery import random_filter
@@ -114,32 +110,3 @@ def test_partition_paths_are_read_for_filters_of_partition_columns_only(days: Pa
         mock.patch.object(MetadataTable, "partition_paths", side_effect=AssertionError("not asked for")),
     ):
         Table.open(str(days)).scan("day = '2026-01-07'")
-
-
-@pytest.mark.parametrize(("text", "ahead"), [("v > 7", True), ("v > 7 AND id = 9", False), ("v > day", False)])
-def test_statistics_are_loaded_beside_the_listing_where_a_plan_needs_those_of_all_files(
-    days: Path, text: str, ahead: bool
-) -> None:
-    threads: list[str] = []
-
-    def typed(*arguments: Any) -> pa.Table:
-        threads.append(threading.current_thread().name)
-        return load(*arguments)
-
-    load = column_stats.typed
-    with mock.patch.object(column_stats, "typed", typed):
-        plan = Table.open(str(days)).scan(text).plan()
-    assert ("hudi-ahead" in threads) == ahead
-    held = Table.open(str(days))
-    assert held.snapshot()
-    assert list(plan.splits) == list(held.scan(text).plan().splits)
-
-
-def test_statistics_that_cannot_be_loaded_fail_the_plan_that_needs_them(days: Path) -> None:
-    table = Table.open(str(days))
-    broken = CorruptFileError(".hoodie/metadata/column_stats", 0, "broken")
-    with mock.patch.object(column_stats, "typed", side_effect=broken):
-        scan = table.scan("v > 7")
-        with pytest.raises(CorruptFileError, match="broken"):
-            scan.plan()
-    assert len(table.scan("v > 7").plan().splits) == DAYS - 8
