@@ -292,7 +292,8 @@ def _in_one_piece(column: Any) -> Any:
     offsets = list(itertools.accumulate((len(chunk) for chunk in chunks), initial=chunks[0].offset))
     if any(place != places[0] for place in places) or [chunk.offset for chunk in chunks] != offsets[:-1]:
         return one_chunk(column)
-    return pa.Array.from_buffers(column.type, len(column), chunks[0].buffers(), offset=chunks[0].offset)
+    # slices that came by the C interface count their buffers up to their own end
+    return pa.Array.from_buffers(column.type, len(column), chunks[-1].buffers(), offset=chunks[0].offset)
 
 
 def _fits_one_array(rows: Sequence[tuple[pa.Table, Positions]]) -> bool:
