@@ -56,8 +56,9 @@ class TrinoServer:
         metastore: Path | None = None,
         properties: Mapping[str, str] | None = None,
         lasting: bool = True,
+        coordinator: str = "",
     ) -> None:
-        """Start it and wait for its first answer.
+        """Start it and wait for its first answer, or until its coordinator knows it.
 
         Args:
             folder: Configuration, data and log of this server.
@@ -70,6 +71,7 @@ class TrinoServer:
             properties: More properties of the server, by their names in `config.properties`.
             lasting: False for one that runs for minutes, as in tests: Java's second compiler would take more time
                 then than it saves.
+            coordinator: address of the server that it is a worker of; none for a server that is both.
 
         Raises:
             EngineMissingError: No JDK, no server, or it does not start; the message says why.
@@ -85,13 +87,16 @@ class TrinoServer:
         for name in PLUGINS:
             if not (plugins / name).exists():
                 (etc / f"catalog/{name}.properties").unlink(missing_ok=True)
+        if coordinator:
+            _make_worker(etc / "config.properties")
+        known = _nodes(coordinator) if coordinator else 0
         settings = {
             "config": f"{etc}/config.properties",
             "log.levels-file": f"{etc}/log.properties",
             "catalog.config-dir": f"{etc}/catalog",
             "plugin.dir": str(plugins),
             "http-server.http.port": str(self.port),
-            "discovery.uri": self.uri,
+            "discovery.uri": coordinator or self.uri,
             "node.environment": "hudi_catalog",
             "node.id": f"trino-{self.port}",
             "node.bind-ip": "127.0.0.1",
@@ -116,7 +121,9 @@ class TrinoServer:
         command = [str(java), *options, "-cp", f"{home}/lib/*:{home}/lib", *main]
         environment = {"HUDI_CATALOG_SERVICE": service, "HUDI_CATALOG_METASTORE": f"file://{self.metastore}"}
         self.process = ServerProcess("Trino", command, folder, environment)
-        self.process.wait_until(lambda: answers(self.uri), START_SECONDS)
+        self.process.wait_until(
+            lambda: _nodes(coordinator) > known if coordinator else answers(self.uri), START_SECONDS
+        )
 
     def stop(self) -> None:
         """End it."""
@@ -153,6 +160,18 @@ def lacks(version: str) -> str | None:
     if _VECTORS.partition("=")[2] in modules:
         return None
     return f"Trino {version} needs Java's Vector API, which {java}, as PyPI's Java, lacks: install a JDK {JAVA}"
+
+
+def _make_worker(config: Path) -> None:
+    """A worker refuses what only coordinators have."""
+    lines = config.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith(("coordinator", "node-scheduler"))]
+    config.write_text("".join([*kept, "coordinator=false\n"]))
+
+
+def _nodes(uri: str) -> int:
+    """How many nodes a coordinator sends work to."""
+    return int(run_statement(uri, "SELECT count(*) FROM system.runtime.nodes WHERE state = 'active'")[0][0])
 
 
 def answers(uri: str) -> bool:
