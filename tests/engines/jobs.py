@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from spark_writer import write_hudi
 from table_writer.writer import TableWriter
 from tests.engines.kinds import Kind, Step
-from tests.support.apache_hudi_client import QUICK, ROOT
+from tests.support.apache_hudi_client import ROOT
 
 
 def options_of(kind: Kind, step: Step) -> dict[str, str]:
@@ -80,5 +80,5 @@ def start(
         stderr=(folder / "stderr.log").open("w"),
         text=True,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "JDK_JAVA_OPTIONS": QUICK},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )

@@ -14,26 +14,19 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 
 import pyarrow as pa
 import pyspark
-from pyspark.sql import SparkSession
 
 from hudi_catalog import WriteSummary, explain_scan, open_table, register, sql
+from tests.support.script_session import script_session
 from tests.support.spark_names import check_writes_are_refused
 from tests.support.spark_reads import ROWS, error_of, kept, rows
 
 URI, FOLDER, JAR = sys.argv[1:]
 PLAIN = ["apache.orders", "shop.orders"]
-spark = (
-    SparkSession.builder.master("local[2]")
-    .enableHiveSupport()
-    .config("spark.hadoop.hive.metastore.uris", URI)
-    .config("spark.driver.memory", "1g")
-    .config("spark.driver.host", "127.0.0.1")
-    .config("spark.driver.bindAddress", "127.0.0.1")
-    .config("spark.ui.enabled", "false")
-    .config("spark.sql.shuffle.partitions", "2")
-    .getOrCreate()
+spark = script_session(
+    spark_sql_catalogImplementation="hive",
+    spark_hadoop_hive_metastore_uris=URI,
+    spark_sql_shuffle_partitions="2",
 )
-spark.sparkContext.setLogLevel("OFF")
 
 
 def count(text: str) -> int:

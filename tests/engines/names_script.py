@@ -10,22 +10,11 @@ import sys
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
-from pyspark.sql import SparkSession
-
 from spark_writer import HudiTable
+from tests.support.script_session import script_session
 
 URI, *NAMES = sys.argv[1:]
-spark = (
-    SparkSession.builder.master("local[2]")
-    .config("spark.sql.catalogImplementation", "hive")
-    .config("spark.hadoop.hive.metastore.uris", URI)
-    .config("spark.driver.memory", "1g")
-    .config("spark.driver.host", "127.0.0.1")
-    .config("spark.driver.bindAddress", "127.0.0.1")
-    .config("spark.ui.enabled", "false")
-    .getOrCreate()
-)
-spark.sparkContext.setLogLevel("OFF")
+spark = script_session(spark_sql_catalogImplementation="hive", spark_hadoop_hive_metastore_uris=URI)
 
 
 def tried(what) -> dict[str, object]:

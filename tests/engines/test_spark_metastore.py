@@ -13,7 +13,7 @@ from hudi_catalog.hive.handler import handler_jar
 from hudi_catalog.metastore.open_metastore import open_metastore
 from table_format.errors import ServiceError
 from tests.conftest import skip_or_fail
-from tests.support.apache_hudi_client import QUICK, ROOT, environment
+from tests.support.apache_hudi_client import ROOT, environment
 from tests.support.command import MAIN
 from tests.support.spark_reads import make_table
 from tools.engines.metastore import MetastoreServer
@@ -54,7 +54,7 @@ def test_names_of_a_real_sync_answer(hive_metastore: MetastoreServer, tmp_path: 
             text=True,
             timeout=400,
             check=False,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "JDK_JAVA_OPTIONS": QUICK},
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
     finally:
         with contextlib.closing(open_metastore(hive_metastore.uri)) as store:

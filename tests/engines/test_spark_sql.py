@@ -23,7 +23,7 @@ from table_format.errors import ServiceError, UnsupportedTableError
 from tests.conftest import skip_or_fail
 from tests.engines.kinds import Kind, kinds
 from tests.engines.model import comparable
-from tests.support.apache_hudi_client import QUICK, ROOT, VERSIONS, ApacheError, ApacheHudi, missing
+from tests.support.apache_hudi_client import ROOT, VERSIONS, ApacheError, ApacheHudi, missing
 from tests.support.local_writes import LocalTable
 from tools.engines.metastore import MetastoreServer
 
@@ -158,7 +158,7 @@ def test_pyspark_alone(hive_metastore: MetastoreServer, written: dict[str, Path]
         text=True,
         timeout=300,
         check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "JDK_JAVA_OPTIONS": QUICK},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     results = {line["name"]: line for line in map(json.loads, done.stdout.splitlines())}
     for name in ("apache.hive", "listed.hive"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from tests.support.apache_hudi_client import QUICK
+
 
 def script_session(log_level: str = "OFF", **options: str) -> SparkSession:
     """A session of two tasks at a time, in UTC, on this machine alone.
@@ -15,6 +17,7 @@ def script_session(log_level: str = "OFF", **options: str) -> SparkSession:
     builder = SparkSession.builder.master("local[2]")
     settings = {
         "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": QUICK,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",

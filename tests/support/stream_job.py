@@ -14,7 +14,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.apache_hudi_client import QUICK
 from tests.support.paths import ROOT
 
 DDL = "id bigint, v bigint"
@@ -46,27 +45,19 @@ def start(folder: Path, log: Path, *, tasks: bool) -> subprocess.Popen[str]:
         stderr=log.open("w"),
         text=True,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "JDK_JAVA_OPTIONS": QUICK},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
 
 
 def run(folder: Path, *, tasks: bool) -> None:
     """The job."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from spark_writer import HudiTable
+    from tests.support.script_session import script_session
 
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.driver.memory", "512m")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = script_session("ERROR", spark_driver_memory="512m", spark_sql_shuffle_partitions="1")
     table = HudiTable.for_path(spark, folder / "t")
     options = {"hoodie.catalog.write.driver.bytes": "0"} if tasks else {}
     # inserts as they are: a batch that is written twice shows
