@@ -116,7 +116,7 @@ def run(folder: Path, repeats: int, scale: str = SCALE) -> Figures:
 
 
 def _seconds(hive: HiveServer, sql: str, expected: list[Any], repeats: int) -> dict[str, list[float]]:
-    """Of each side's runs of a question that the plain tables have answered once; the handler's first is not counted."""
+    """Of each side's runs, once both have answered: the plain tables as expected, the handler uncounted."""
     seconds: dict[str, list[float]] = {side: [] for side in SIDES}
     for side in [HANDLER, *repeats * list(SIDES)]:
         taken, rows = ask(hive, sql, database=SIDES[side])
