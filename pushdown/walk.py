@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-from pushdown.expression import And, HudiExpression, ImageTest, Not, Or, Predicate, RowTest, Unknown
+from pushdown.expression import And, HudiExpression, ImageTest, Not, Or, Predicate, RowTest, Unknown, all_of
 
 _OF_COLUMNS = Predicate | RowTest | ImageTest
 
@@ -181,6 +181,14 @@ def column_types(expression: HudiExpression) -> dict[str, pa.DataType]:
         if isinstance(leaf, Predicate | ImageTest) and leaf.column_type is not None:
             types.setdefault(leaf.column, leaf.column_type)
     return types
+
+
+def parts_by_columns(expression: HudiExpression) -> list[tuple[tuple[str, ...], HudiExpression]]:
+    """The parts of a conjunction by the sorted columns that they name; those that name none are left out."""
+    of_columns: dict[tuple[str, ...], list[HudiExpression]] = {}
+    for part in expression.children if isinstance(expression, And) else [expression]:
+        of_columns.setdefault(tuple(sorted(columns_of(part))), []).append(part)
+    return [(columns, all_of(*group)) for columns, group in of_columns.items() if columns]
 
 
 def reasons_of(expression: HudiExpression) -> tuple[str, ...]:

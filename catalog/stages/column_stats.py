@@ -20,12 +20,12 @@ from catalog.snapshots.footers import read_footer_statistics
 from catalog.snapshots.scan_options import FOOTER_LIMIT
 from catalog.stages.stage import FileRows, StageInput
 from catalog.statistics.indexed_column import IndexedColumn
-from catalog.statistics.ordered_blocks import ordered_blocks
+from catalog.statistics.ordered_blocks import files_of_blocks
 from pushdown.evaluation.evaluate import Outcomes, evaluate
 from pushdown.evaluation.statistics import ColumnStatistics
-from pushdown.expression import And, HudiExpression, all_of
+from pushdown.expression import And, HudiExpression
 from pushdown.verdict import Candidates, CannotPrune, Verdict
-from pushdown.walk import column_types, columns_of
+from pushdown.walk import column_types, columns_of, parts_by_columns
 from table_format.codecs.arrow_numpy import valid_mask
 
 _ALL_FROM = 4
@@ -164,7 +164,8 @@ def _in_segment(
 ) -> Outcomes:
     """The outcomes at some of the `count` files of a segment, or at all of them."""
     few = _by_ordered_blocks(expression, statistics, count)
-    few = _by_selective_part(expression, statistics, count) if few is None else few
+    if few is None:
+        few = _by_selective_part(expression, statistics, count)
     if few is None:
         outcomes = evaluate(expression, statistics, count)
         return outcomes if len(rows) == count else _outcomes_at(outcomes, rows)
@@ -185,30 +186,8 @@ def _in_segment(
 def _by_ordered_blocks(
     expression: HudiExpression, statistics: Mapping[str, ColumnStatistics], count: int
 ) -> FileRows | None:
-    """The files of the blocks by one column in which the filter can be true; None unless they are few."""
-    if count < _SAMPLED:
-        return None
-    few: FileRows | None = None
-    least = count // _ALL_FROM
-    kinds = column_types(expression)
-    for (column, *others), part in _parts_by_columns(expression):
-        if others or column not in statistics or column not in kinds:
-            continue
-        blocks = ordered_blocks(statistics[column], kinds[column])
-        if blocks is None:
-            continue
-        can_true = evaluate(part, {column: blocks.statistics}, len(blocks.statistics)).can_true
-        if can_true.sum() * count < least * len(can_true):
-            few, least = blocks.files(can_true), int(can_true.sum() * count / len(can_true))
-    return few
-
-
-def _parts_by_columns(expression: HudiExpression) -> list[tuple[tuple[str, ...], HudiExpression]]:
-    """The parts of a conjunction, those about the same columns together."""
-    of_columns: dict[tuple[str, ...], list[HudiExpression]] = {}
-    for part in expression.children if isinstance(expression, And) else [expression]:
-        of_columns.setdefault(tuple(sorted(columns_of(part))), []).append(part)
-    return [(columns, all_of(*group)) for columns, group in of_columns.items() if columns]
+    """The files of blocks of one column in which the filter can be true; None unless they are few."""
+    return None if count < _SAMPLED else files_of_blocks(expression, statistics, count // _ALL_FROM)
 
 
 def _by_selective_part(
@@ -222,7 +201,7 @@ def _by_selective_part(
         return None
     sample = np.arange(0, count, count // _SAMPLE)
     sampled = {name: _sample_of(of, sample) for name, of in statistics.items()}
-    parts = [part for _, part in _parts_by_columns(expression)]
+    parts = [part for _, part in parts_by_columns(expression)]
     shares = [evaluate(part, sampled, len(sample)).can_true.mean() for part in parts]
     parts = [part for _, part in sorted(zip(shares, parts, strict=True), key=operator.itemgetter(0))]
     if min(shares) > _FEW_SHARE:

@@ -7,6 +7,7 @@ filter cannot be true in the block, it can be true in none of its files.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +16,12 @@ from numpy.typing import NDArray
 
 from catalog.concurrency.caches import memoize
 from catalog.statistics.aggregate import aggregate_statistics
+from pushdown.evaluation.evaluate import evaluate
 from pushdown.evaluation.statistics import ColumnStatistics
+from pushdown.expression import HudiExpression
 from pushdown.ordering import Mask
 from pushdown.verdict import CannotPrune
+from pushdown.walk import column_types, parts_by_columns
 
 _BLOCK = 1_024
 _PLANS_BEFORE = 1
@@ -40,6 +44,34 @@ class OrderedBlocks:
         """Positions of the files of some blocks, ascending."""
         pieces = [self.order[start * _BLOCK : (start + 1) * _BLOCK] for start in np.flatnonzero(blocks).tolist()]
         return np.sort(np.concatenate([np.empty(0, np.int32), *pieces])).astype(np.int64)
+
+
+def files_of_blocks(
+    expression: HudiExpression, statistics: Mapping[str, ColumnStatistics], most: int
+) -> NDArray[np.int64] | None:
+    """The files outside of which some part of a filter cannot be true, by the column that leaves the fewest.
+
+    Args:
+        expression: the bound filter.
+        statistics: of the files by column.
+        most: how many files are worth while.
+
+    Returns:
+        Their positions, ascending; None if more are left by each column.
+    """
+    few: tuple[OrderedBlocks, Mask] | None = None
+    kinds = column_types(expression)
+    for (column, *others), part in parts_by_columns(expression):
+        if others or column not in statistics or column not in kinds:
+            continue
+        blocks = ordered_blocks(statistics[column], kinds[column])
+        if blocks is None:
+            continue
+        can_true = evaluate(part, {column: blocks.statistics}, len(blocks.statistics)).can_true
+        left = int(can_true.sum()) * _BLOCK
+        if left < most:
+            few, most = (blocks, can_true), left
+    return None if few is None else few[0].files(few[1])
 
 
 def ordered_blocks(statistics: ColumnStatistics, kind: pa.DataType) -> OrderedBlocks | None:
