@@ -75,7 +75,7 @@ lint: $(BIN)/.installed ## ruff and mypy
 
 .PHONY: test-unit
 test-unit: $(BIN)/.installed ## tests that need no JVM, documentation examples included
-	$(BIN)/python -m pytest -q -n 2 --dist loadscope --no-loadscope-reorder -m 'not spark and not engine' --doctest-modules tests $(PACKAGES) docs README.md $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n 3 --dist loadscope --no-loadscope-reorder -m 'not spark and not engine' --doctest-modules tests $(PACKAGES) docs README.md $(PYTEST_ARGS)
 
 .PHONY: test-fast
 test-fast: $(BIN)/.installed ## the tests to run while working: unit tests and contracts, less the slowest (under 3 minutes)
