@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
-from unittest import mock
-
-from table_format.storage import Storage
-
-_CALLS = ("list", "read", "read_range", "create", "overwrite", "exists", "entry", "delete", "delete_dir")
 
 
 def function_calls(action: Callable[..., Any], *arguments: Any) -> int:
@@ -31,27 +23,3 @@ def function_calls(action: Callable[..., Any], *arguments: Any) -> int:
     finally:
         sys.setprofile(before)
     return calls
-
-
-@contextmanager
-def storage_work() -> Iterator[Counter[str]]:
-    """Count the calls to storages within, and the bytes that they read and write."""
-    counts: Counter[str] = Counter()
-
-    def wrapped(name: str) -> Callable[..., Any]:
-        method = getattr(Storage, name)
-
-        @functools.wraps(method)
-        def call(*arguments: Any, **named: Any) -> Any:
-            answer = method(*arguments, **named)
-            counts["calls"] += 1
-            if name.startswith("read"):
-                counts["bytes"] += len(answer)
-            elif name in ("create", "overwrite"):
-                counts["bytes"] += len(arguments[2])
-            return answer
-
-        return call
-
-    with mock.patch.multiple(Storage, **{name: wrapped(name) for name in _CALLS}):
-        yield counts
