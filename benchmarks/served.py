@@ -50,11 +50,10 @@ def same_rows(left: list[Any], right: list[Any]) -> bool:
     return all(same_value(a, b) for one, other in pairs for a, b in zip(one, other, strict=True))
 
 
-def _order(row: Sequence[Any]) -> list[tuple[bool, str]]:
+def _order(row: Sequence[Any]) -> tuple[list[str], list[str]]:
     """Exact values first, so that sums that differ in their last digits do not change the order."""
-    return sorted(
-        (isinstance(value, float), f"{value:.6g}" if isinstance(value, float) else str(value)) for value in row
-    )
+    exact = [str(value) for value in row if not isinstance(value, float)]
+    return exact, [f"{value:.6g}" for value in row if isinstance(value, float)]
 
 
 def same_value(left: Any, right: Any) -> bool:
