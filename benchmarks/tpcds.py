@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -140,21 +141,27 @@ def rows(made: Path, name: str) -> pa.Table:
 def build(warehouse: Path, made: Path) -> None:
     """All tables as Hudi tables, where they are not there yet: facts by months, after an insert and a correction."""
     for name in tables(made):
-        target = warehouse / SCHEMA / name
+        target, partial = warehouse / SCHEMA / name, warehouse / f"{name}.part"
         if target.exists():
             continue
-        whole = rows(made, name)
-        if name not in FACTS:
-            key = whole.column_names[0]
-            hudi_catalog.create_table(str(target), whole, record_key=key, buckets=1).insert(whole)
-            continue
-        layout = FACTS[name]
-        table = hudi_catalog.create_table(str(target), whole, record_key=layout.key, partition_by=MONTH, buckets=1)
-        at = whole.column_names.index(layout.changed)
-        late = pa.array([number % CORRECTED == 0 for number in range(whole.num_rows)])
-        wrong = pc.if_else(late, pa.scalar(None, whole.field(at).type), whole[layout.changed])
-        table.insert(whole.set_column(at, whole.field(at), wrong))
-        table.upsert(whole.filter(late))
+        shutil.rmtree(partial, ignore_errors=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _write(partial, name, rows(made, name))
+        partial.rename(target)
+
+
+def _write(path: Path, name: str, whole: pa.Table) -> None:
+    if name not in FACTS:
+        table = hudi_catalog.create_table(path, whole, record_key=whole.column_names[0], buckets=1, name=name)
+        table.insert(whole)
+        return
+    layout = FACTS[name]
+    table = hudi_catalog.create_table(path, whole, record_key=layout.key, partition_by=MONTH, buckets=1, name=name)
+    at = whole.column_names.index(layout.changed)
+    late = pa.array([number % CORRECTED == 0 for number in range(whole.num_rows)])
+    wrong = pc.if_else(late, pa.scalar(None, whole.field(at).type), whole[layout.changed])
+    table.insert(whole.set_column(at, whole.field(at), wrong))
+    table.upsert(whole.filter(late))
 
 
 def plain(folder: Path, made: Path, partitioned: bool) -> None:
