@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,37 +64,41 @@ class Figures:
 @contextlib.contextmanager
 def server(folder: Path) -> Iterator[tuple[HiveServer, Path]]:
     """HiveServer2 with both tables, and the service's query log."""
-    path = shipments.build(folder)
-    log = folder / "hive-service.jsonl"
+    path, log = shipments.build(folder), folder / "hive-service.jsonl"
+    with handling(folder, [path], "tpch", log, memory="2g") as made:
+        ask(made, plain_table(path, folder / "plain"))
+        yield made, log
+
+
+@contextlib.contextmanager
+def handling(folder: Path, tables: Sequence[Path], schema: str, log: Path, *, memory: str) -> Iterator[HiveServer]:
+    """A new HiveServer2 whose storage handler has tables of the folder's warehouse.
+
+    Args:
+        folder: has the folder `warehouse`, and gets one for the server.
+        tables: their folders.
+        schema: of their entries.
+        log: the service's query log, begun anew.
+        memory: of the server.
+    """
     log.unlink(missing_ok=True)
-    port, status = free_port(), free_port()
+    port, run = free_port(), folder / "hive"
+    service = f"127.0.0.1:{port}"
     with contextlib.ExitStack() as stack:
         arguments = ("serve", "hive", str(folder / "warehouse"), "--port", str(port), "--query-log", str(log))
-        stack.enter_context(command(*arguments, ready=status, log=folder / "hive-service.log"))
-        run = folder / "hive"
+        stack.enter_context(command(*arguments, ready=free_port(), log=log.with_suffix(".log")))
         shutil.rmtree(run, ignore_errors=True)
         for name in ("metastore", "server"):
             (run / name).mkdir(parents=True)
         metastore = HiveMetastore(run / "metastore")
         stack.callback(metastore.stop)
         program = Path(sys.executable).with_name("hudi-catalog")
-        registering = [
-            "sync",
-            str(path),
-            "--metastore",
-            metastore.uri,
-            "--schema",
-            "tpch",
-            "--service",
-            f"127.0.0.1:{port}",
-        ]
-        subprocess.run([program, *registering], check=True, stdout=subprocess.DEVNULL)
-        made = HiveServer(
-            run / "server", metastore, service=f"127.0.0.1:{port}", classes=[Path(handler_jar())], memory="2g"
-        )
+        where = ["--metastore", metastore.uri, "--schema", schema, "--service", service]
+        for table in tables:
+            subprocess.run([program, "sync", str(table), *where], check=True, stdout=subprocess.DEVNULL)
+        made = HiveServer(run / "server", metastore, service=service, classes=[Path(handler_jar())], memory=memory)
         stack.callback(made.stop)
-        ask(made, plain_table(path, folder / "plain"))
-        yield made, log
+        yield made
 
 
 def plain_table(path: Path, folder: Path) -> str:
@@ -104,14 +108,16 @@ def plain_table(path: Path, folder: Path) -> str:
     files = [Path(split.path.removeprefix("file:")) for split in Table.open(str(path)).scan().plan().splits]
     for file in files:
         os.link(file, folder / file.name)
-    columns = hive_columns(pq.read_schema(files[0]).remove_metadata())
-    listed = ", ".join(f"`{column.name}` {column.type}" for column in columns)
     size = sum(file.stat().st_size for file in files)
-    return (
-        f"CREATE EXTERNAL TABLE {TABLES[PLAIN]} ({listed}) STORED AS PARQUET LOCATION '{folder.as_uri()}' "
-        # as in the other table's entry: without it Hive lists the folder to guess it, while it compiles
-        f"TBLPROPERTIES ('totalSize' = '{size}')"
-    )
+    # as in the other table's entry: without it Hive lists the folder to guess it, while it compiles
+    return f"{parquet_table(TABLES[PLAIN], folder)} TBLPROPERTIES ('totalSize' = '{size}')"
+
+
+def parquet_table(name: str, folder: Path) -> str:
+    """The statement that makes a table of the Parquet files of a folder."""
+    columns = hive_columns(pq.read_schema(next(folder.glob("*.parquet"))).remove_metadata())
+    listed = ", ".join(f"`{column.name}` {column.type}" for column in columns)
+    return f"CREATE EXTERNAL TABLE {name} ({listed}) STORED AS PARQUET LOCATION '{folder.as_uri()}'"
 
 
 def ask(

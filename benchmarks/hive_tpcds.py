@@ -6,25 +6,18 @@ Questions that Hive cannot run over the plain tables are named and left out.
 from __future__ import annotations
 
 import contextlib
-import shutil
-import statistics
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from pyhive import exc
 
 from benchmarks import tpcds
-from benchmarks.hive import ask
-from benchmarks.served import command, same_rows
-from hudi_catalog.hive.handler import handler_jar
-from hudi_catalog.metastore.hive_types import hive_columns
-from tools.engines.hive.server import HiveMetastore, HiveServer
-from tools.engines.process import free_port
+from benchmarks.hive import ask, handling, parquet_table
+from benchmarks.served import same_rows
+from tools.engines.hive.server import HiveServer
 
 SCALE = "0.2"
 HANDLER, PLAIN = "storage handler", "plain Parquet"
@@ -59,36 +52,14 @@ def server(folder: Path, scale: str) -> Iterator[tuple[HiveServer, Path, dict[st
     made = tpcds.generate(folder, scale)
     tpcds.build(folder / "warehouse", made)
     tpcds.plain(folder / "plain", made, partitioned=False)
-    log, port = folder / "hive-tpcds.jsonl", free_port()
-    log.unlink(missing_ok=True)
-    with contextlib.ExitStack() as stack:
-        arguments = ("serve", "hive", str(folder / "warehouse"), "--port", str(port), "--query-log", str(log))
-        stack.enter_context(command(*arguments, ready=free_port(), log=folder / "hive-tpcds.log"))
-        run = folder / "hive"
-        shutil.rmtree(run, ignore_errors=True)
-        for name in ("metastore", "server"):
-            (run / name).mkdir(parents=True)
-        metastore = HiveMetastore(run / "metastore")
-        stack.callback(metastore.stop)
-        program = Path(sys.executable).with_name("hudi-catalog")
-        places = [str(folder / "warehouse" / tpcds.SCHEMA / name) for name in tpcds.tables(made)]
-        where = ["--metastore", metastore.uri, "--schema", tpcds.SCHEMA, "--service", f"127.0.0.1:{port}"]
-        for place in places:
-            subprocess.run([program, "sync", place, *where], check=True, stdout=subprocess.DEVNULL)
-        at = f"127.0.0.1:{port}"
-        hive = HiveServer(run / "server", metastore, service=at, classes=[Path(handler_jar())], memory="3g")
-        stack.callback(hive.stop)
+    names, log = tpcds.tables(made), folder / "hive-tpcds.jsonl"
+    places = [folder / "warehouse" / tpcds.SCHEMA / name for name in names]
+    with handling(folder, places, tpcds.SCHEMA, log, memory="3g") as hive:
         ask(hive, "CREATE DATABASE plain")
-        for name in tpcds.tables(made):
-            ask(hive, _plain_table(name, folder / "plain" / name))
+        for name in names:
+            ask(hive, parquet_table(f"plain.{name}", folder / "plain" / name))
             ask(hive, f"ANALYZE TABLE plain.{name} COMPUTE STATISTICS FOR COLUMNS")
         yield hive, log, tpcds.questions(made, "hive")
-
-
-def _plain_table(name: str, files: Path) -> str:
-    columns = hive_columns(pq.read_schema(next(files.glob("*.parquet"))).remove_metadata())
-    listed = ", ".join(f"`{column.name}` {column.type}" for column in columns)
-    return f"CREATE EXTERNAL TABLE plain.{name} ({listed}) STORED AS PARQUET LOCATION '{files.as_uri()}'"
 
 
 def run(folder: Path, repeats: int, scale: str = SCALE) -> Figures:
@@ -99,9 +70,9 @@ def run(folder: Path, repeats: int, scale: str = SCALE) -> Figures:
     """
     figures = Figures()
     with server(folder, scale) as (hive, log, questions):
+        planned = tpcds.Planned(log)
         figures.days = {name for name, sql in questions.items() if tpcds.filters_days(sql)}
         for question, sql in questions.items():
-            begin = log.stat().st_size if log.exists() else 0
             try:
                 _, expected = ask(hive, sql, database=SIDES[PLAIN])
             except exc.OperationalError as error:
@@ -109,9 +80,8 @@ def run(folder: Path, repeats: int, scale: str = SCALE) -> Figures:
                 print(f"{question}: not run by Hive: {figures.refused[question]}", file=sys.stderr)
                 continue
             figures.seconds[question] = _seconds(hive, sql, expected, repeats)
-            figures.kept[question] = tpcds.kept(log, begin)
-            shown = ", ".join(f"{statistics.median(runs):.2f} s" for runs in figures.seconds[question].values())
-            print(f"{question}: {len(expected)} rows, {shown}", file=sys.stderr)
+            figures.kept[question] = planned.next()
+            tpcds.show(question, expected, figures.seconds[question])
     return figures
 
 

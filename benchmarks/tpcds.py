@@ -15,6 +15,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -181,13 +182,27 @@ def plain(folder: Path, made: Path, partitioned: bool) -> None:
                 connection.execute(f"COPY source TO '{target}/0.parquet' (FORMAT PARQUET)")
 
 
-def kept(log: Path, start: int) -> tuple[int, int]:
-    """Bytes of the fact tables' files, all and planned, by the lines of a query log behind an offset."""
-    with log.open() as stream:
-        stream.seek(start)
-        records = [json.loads(line) for line in stream]
-    facts = [r for r in records if "bytes_out" in r and str(r["table"]).rpartition(".")[2] in FACTS]
-    return sum(r["bytes_in"] for r in facts), sum(r["bytes_out"] for r in facts)
+class Planned:
+    """What a service's query log says of the fact tables' plans, question by question."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._read = 0
+
+    def next(self) -> tuple[int, int]:
+        """Bytes of the fact tables' files, all and planned, since this was asked before."""
+        with self._log.open() as stream:
+            stream.seek(self._read)
+            records = [json.loads(line) for line in stream.readlines()]
+            self._read = stream.tell()
+        facts = [one for one in records if "bytes_out" in one and one["table"].rpartition(".")[2] in FACTS]
+        return sum(one["bytes_in"] for one in facts), sum(one["bytes_out"] for one in facts)
+
+
+def show(question: str, rows: Sequence[Any], seconds: Mapping[str, Sequence[float]]) -> None:
+    """Say that a question is measured."""
+    shown = ", ".join(f"{statistics.median(runs):.2f} s" for runs in seconds.values())
+    print(f"{question}: {len(rows)} rows, {shown}", file=sys.stderr)
 
 
 def compared(

@@ -7,8 +7,6 @@ tables are partitioned by. Every question must give the same rows on all sides.
 from __future__ import annotations
 
 import contextlib
-import statistics
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,11 +66,12 @@ def sides(folder: Path, scale: str) -> Iterator[tuple[str, Path, dict[str, str]]
 def _register(uri: str, schema: str, name: str, files: Path) -> None:
     columns = [f"{column} {kind}" for column, kind, *_ in run_statement(uri, f"DESCRIBE lake.tpcds.{name}")]
     layout = [f"external_location = '{files.as_uri()}'", "format = 'PARQUET'"]
-    if name in tpcds.FACTS and schema == "months":
+    by_month = name in tpcds.FACTS and schema == "months"
+    if by_month:
         layout.append(f"partitioned_by = ARRAY['{tpcds.MONTH}']")
     run_statement(uri, f"DROP TABLE IF EXISTS hive.{schema}.{name}")
     run_statement(uri, f"CREATE TABLE hive.{schema}.{name} ({', '.join(columns)}) WITH ({', '.join(layout)})")
-    if name in tpcds.FACTS and schema == "months":
+    if by_month:
         run_statement(uri, f"CALL hive.system.sync_partition_metadata('{schema}', '{name}', 'FULL')")
     run_statement(uri, f"ANALYZE hive.{schema}.{name}")
 
@@ -85,12 +84,12 @@ def run(folder: Path, repeats: int, scale: str = SCALE) -> Figures:
     """
     figures = Figures()
     with sides(folder, scale) as (uri, log, questions):
+        planned = tpcds.Planned(log)
         figures.days = {name for name, sql in questions.items() if tpcds.filters_days(sql)}
         for question, sql in questions.items():
             seconds: dict[str, list[float]] = {side: [] for side in SIDES}
             read: dict[str, float] = {}
             expected: list[Any] | None = None
-            logged = log.stat().st_size if log.exists() else 0
             for attempt in range(repeats + 1):  # one round warms caches and compilers
                 for side, schema in SIDES.items():
                     taken, read[side], rows = ask(uri, sql, *schema.split("."))
@@ -100,9 +99,8 @@ def run(folder: Path, repeats: int, scale: str = SCALE) -> Figures:
                     if attempt:
                         seconds[side].append(taken)
             figures.seconds[question], figures.megabytes[question] = seconds, read
-            figures.kept[question] = tpcds.kept(log, logged)
-            shown = ", ".join(f"{statistics.median(runs):.2f} s" for runs in seconds.values())
-            print(f"{question}: {len(expected or [])} rows, {shown}", file=sys.stderr)
+            figures.kept[question] = planned.next()
+            tpcds.show(question, expected or [], seconds)
     return figures
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.apache_hudi_client import QUICK
 from tests.support.scheduling import GroupScheduling
 
 if TYPE_CHECKING:
@@ -87,23 +86,10 @@ def spark() -> Iterator["SparkSession"]:
     """PySpark on two cores, of the version installed beside this project."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         skip_or_fail("no JDK: neither JAVA_HOME nor java on the path")
-    from pyspark.sql import SparkSession
+    from tests.support.spark_session import local_session
 
     # workers take python3 of the path otherwise, which lacks pyarrow
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("hudi-catalog-tests")
-        .config("spark.driver.memory", "1g")
-        # these minutes are over before Java's second compiler pays
-        .config("spark.driver.extraJavaOptions", QUICK)
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
+    session = local_session("ERROR", spark_app_name="hudi-catalog-tests", spark_sql_shuffle_partitions="2")
     yield session
     session.stop()

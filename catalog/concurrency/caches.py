@@ -6,6 +6,7 @@ what is computed once from an object that never changes (a snapshot, the statist
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import OrderedDict
@@ -222,6 +223,11 @@ class _Result(Generic[V]):
 _MEMOIZED: WeakKeyDictionary[Any, dict[Hashable, _Result[Any]]] = WeakKeyDictionary()
 
 _MEMOIZED_LOCK = threading.Lock()
+
+
+def times_before(owner: Any, key: Hashable) -> int:
+    """How often this was called for an owner and a key before, for what is worth making at a later use only."""
+    return next(memoize(owner, ("times", key), itertools.count))
 
 
 def memoize(owner: Any, key: Hashable, make: Callable[[], V]) -> V:

@@ -163,9 +163,7 @@ def _in_segment(
     expression: HudiExpression, statistics: Mapping[str, ColumnStatistics], count: int, rows: FileRows
 ) -> Outcomes:
     """The outcomes at some of the `count` files of a segment, or at all of them."""
-    few = _by_ordered_blocks(expression, statistics, count)
-    if few is None:
-        few = _by_selective_part(expression, statistics, count)
+    few = _few_files(expression, statistics, count)
     if few is None:
         outcomes = evaluate(expression, statistics, count)
         return outcomes if len(rows) == count else _outcomes_at(outcomes, rows)
@@ -183,11 +181,12 @@ def _in_segment(
     return Outcomes(true, other[0], other[1])
 
 
-def _by_ordered_blocks(
-    expression: HudiExpression, statistics: Mapping[str, ColumnStatistics], count: int
-) -> FileRows | None:
-    """The files of blocks of one column in which the filter can be true; None unless they are few."""
-    return None if count < _SAMPLED else files_of_blocks(expression, statistics, count // _ALL_FROM)
+def _few_files(expression: HudiExpression, statistics: Mapping[str, ColumnStatistics], count: int) -> FileRows | None:
+    """The files of which all must be looked at; None unless they are found to be few before that."""
+    if count < _SAMPLED:
+        return None
+    few = files_of_blocks(expression, statistics, count // _ALL_FROM)
+    return _by_selective_part(expression, statistics, count) if few is None else few
 
 
 def _by_selective_part(
@@ -197,7 +196,7 @@ def _by_selective_part(
 
     Which parts these are is estimated from a sample of the files.
     """
-    if not isinstance(expression, And) or len(expression.children) <= 1 or count < _SAMPLED:
+    if not isinstance(expression, And) or len(expression.children) <= 1:
         return None
     sample = np.arange(0, count, count // _SAMPLE)
     sampled = {name: _sample_of(of, sample) for name, of in statistics.items()}

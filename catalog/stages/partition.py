@@ -9,13 +9,12 @@ show that a file's statistics were missing or hid a NaN.
 from __future__ import annotations
 
 import functools
-import itertools
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from catalog.concurrency.caches import memoize
+from catalog.concurrency.caches import memoize, times_before
 from catalog.slices.path_values import PathValues
 from catalog.snapshots.snapshot import Snapshot
 from catalog.stages.stage import FileRows, StageInput
@@ -153,8 +152,7 @@ def _of_column(snapshot: Snapshot, column: str, kind: pa.DataType) -> ColumnStat
     path_values = snapshot.path_values()
     if not isinstance(path_values, CannotPrune) and column in path_values.values and column in path_values.statistics:
         return path_values.statistics[column]
-    before = next(memoize(snapshot, ("plans", column), itertools.count))
-    if before < PLANS_BEFORE:
+    if times_before(snapshot, ("plans", column)) < PLANS_BEFORE:
         return CannotPrune(f"ranges of {column} by partition are computed at the second plan that needs them")
     return memoize(snapshot, ("partition statistics", column, str(kind)), lambda: _aggregated(snapshot, column, kind))
 

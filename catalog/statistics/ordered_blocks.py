@@ -6,7 +6,6 @@ filter cannot be true in the block, it can be true in none of its files.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from catalog.concurrency.caches import memoize
+from catalog.concurrency.caches import memoize, times_before
 from catalog.statistics.aggregate import aggregate_statistics
 from pushdown.evaluation.evaluate import evaluate
 from pushdown.evaluation.statistics import ColumnStatistics
@@ -81,8 +80,7 @@ def ordered_blocks(statistics: ColumnStatistics, kind: pa.DataType) -> OrderedBl
         statistics: of the files.
         kind: the column's type.
     """
-    before = next(memoize(statistics, ("plans", str(kind)), itertools.count))
-    if before < _PLANS_BEFORE:
+    if times_before(statistics, ("plans", str(kind))) < _PLANS_BEFORE:
         return None
     return memoize(statistics, ("ordered blocks", str(kind)), lambda: _made(statistics, kind))
 

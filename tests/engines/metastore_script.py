@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyspark
 
 from hudi_catalog import WriteSummary, explain_scan, open_table, register, sql
-from tests.support.script_session import script_session
 from tests.support.spark_names import check_writes_are_refused
 from tests.support.spark_reads import ROWS, error_of, kept, rows
+from tests.support.spark_session import local_session
 
 URI, FOLDER, JAR = sys.argv[1:]
 PLAIN = ["apache.orders", "shop.orders"]
-spark = script_session(
+spark = local_session(
     spark_sql_catalogImplementation="hive",
     spark_hadoop_hive_metastore_uris=URI,
     spark_sql_shuffle_partitions="2",

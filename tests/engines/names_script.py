@@ -11,10 +11,10 @@ import sys
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
 from spark_writer import HudiTable
-from tests.support.script_session import script_session
+from tests.support.spark_session import local_session
 
 URI, *NAMES = sys.argv[1:]
-spark = script_session(spark_sql_catalogImplementation="hive", spark_hadoop_hive_metastore_uris=URI)
+spark = local_session(spark_sql_catalogImplementation="hive", spark_hadoop_hive_metastore_uris=URI)
 
 
 def tried(what) -> dict[str, object]:

@@ -14,13 +14,13 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 import pyspark
 
 from tests.support.generated_reads import check_generated_filters
-from tests.support.script_session import script_session
 from tests.support.spark_joins import JOIN_CHECKS, make_joined
 from tests.support.spark_names import NAME_CHECKS
 from tests.support.spark_reads import CHECKS
+from tests.support.spark_session import local_session
 
 folder = sys.argv[1]
-spark = script_session(spark_sql_shuffle_partitions="2")
+spark = local_session(spark_sql_shuffle_partitions="2")
 passed = []
 for name, check in {**CHECKS, **NAME_CHECKS}.items():
     check(spark, f"{folder}/t")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from pyarrow import fs
 
 from hudi_catalog.trino.serve import ServingTrino, TrinoSettings, running_trino
 from tests.engines.trino_engine import Engine
+from tests.engines.trino_world import planned
 from tests.support.local_writes import LocalTable
 from tests.support.tpch_tables import Layout, options
 
@@ -53,8 +54,9 @@ class Store:
         return self.engine.query(sql, catalog=catalog, schema=SCHEMA, **session)
 
 
-def planned(service: ServingTrino, table: str = "facts") -> dict[str, Any]:
-    return next(one for one in service.log.recent() if one.get("table") == f"{SCHEMA}.{table}")
+def plan_of_facts(service: ServingTrino) -> Mapping[str, Any]:
+    """The newest one."""
+    return planned(service.log, f"{SCHEMA}.facts")[-1]
 
 
 @pytest.fixture(scope="module")
@@ -99,26 +101,26 @@ def catalog(store: Store, service: ServingTrino) -> Iterator[str]:
 def test_trino_reads_the_files_itself(store: Store, service: ServingTrino, catalog: str) -> None:
     rows = store.query(catalog, "SELECT id, day, key FROM facts ORDER BY id")
     assert rows == [tuple(row.values()) for row in facts().to_pylist()]
-    assert (planned(service)["files_out"], planned(service)["served"]) == (DAYS, 0)
+    assert (plan_of_facts(service)["files_out"], plan_of_facts(service)["served"]) == (DAYS, 0)
     paths = store.query(catalog, 'SELECT DISTINCT "$path" FROM names')
     assert [path.split("://")[1].rpartition("/")[0] for (path,) in paths] == [f"{BUCKET}/warehouse/{SCHEMA}/names"]
 
 
 def test_files_are_left_out(store: Store, service: ServingTrino, catalog: str) -> None:
     assert store.query(catalog, "SELECT count(*), sum(id) FROM facts WHERE id BETWEEN 100 AND 149") == [(50, 6225)]
-    assert (planned(service)["files_in"], planned(service)["files_out"]) == (DAYS, 1)
+    assert (plan_of_facts(service)["files_in"], plan_of_facts(service)["files_out"]) == (DAYS, 1)
     assert store.query(catalog, "SELECT count(*) FROM facts") == [(ROWS,)]
     join = "SELECT count(*), sum(f.id) FROM facts f JOIN names n ON f.key = n.key WHERE n.name = 'n2'"
     patient = {f"{catalog}.dynamic_filtering_wait_timeout": "60s"}
     expected = [(100, sum(range(100, 150)) + sum(range(400, 450)))]
     assert store.query(catalog, join, session_properties=patient) == expected
-    assert (planned(service)["files_out"], planned(service)["served"]) == (2, 0)
+    assert (plan_of_facts(service)["files_out"], plan_of_facts(service)["served"]) == (2, 0)
 
 
 def test_without_s3_the_service_reads_and_says_so(store: Store, service: ServingTrino) -> None:
     made = store.catalog(service, {})
     assert store.query(made, "SELECT count(*), sum(key) FROM facts WHERE key > 8") == [(150, 1500)]
-    assert planned(service)["served"] == planned(service)["files_out"] == 3
+    assert plan_of_facts(service)["served"] == plan_of_facts(service)["files_out"] == 3
     text = store.query(made, "EXPLAIN ANALYZE VERBOSE SELECT sum(id) FROM facts")[0][0]
     assert "fs.native-s3.enabled and `hudi-catalog trino-plugin --s3`" in text
     store.engine.drop_catalog(made)

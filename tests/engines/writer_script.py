@@ -41,9 +41,9 @@ def write_by_spark(job: dict) -> None:
     import pyspark
 
     from spark_writer import write_hudi
-    from tests.support.script_session import script_session
+    from tests.support.spark_session import local_session
 
-    spark = script_session("ERROR")
+    spark = local_session("ERROR")
     say(pyspark=pyspark.__version__)
     for write in job["writes"]:
         summary = write_hudi(spark.read.parquet(write["data"]), job["path"], write["options"], mode="append")

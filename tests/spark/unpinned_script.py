@@ -12,10 +12,10 @@ os.environ |= {"PYSPARK_PIN_THREAD": "false", "PYSPARK_PYTHON": sys.executable}
 
 from hudi_catalog.spark_table import HudiTable
 from spark_writer.read.jvm import why_unreachable
-from tests.support.script_session import script_session
 from tests.support.spark_reads import full, ids
+from tests.support.spark_session import local_session
 
-spark = script_session()
+spark = local_session()
 frames = {"ours": HudiTable.for_path(spark, sys.argv[1]).to_df(), "theirs": full(spark, sys.argv[1])}
 other = spark.newSession()
 other.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")

@@ -10,6 +10,12 @@ from zlib import crc32
 _RELEASE = re.compile(r"(?<![\w.])\d+\.\d+\.\d+(?![\w.])")
 
 
+def release_of(nodeid: str) -> str | None:
+    """The release of Apache Hudi that a test runs with, by its parameters; None if these name none."""
+    match = _RELEASE.search(nodeid.partition("[")[2])
+    return match[0] if match else None
+
+
 def left_out(nodeids: Iterable[str]) -> set[str]:
     """The tests that are left out, of those collected.
 
@@ -22,7 +28,7 @@ def left_out(nodeids: Iterable[str]) -> set[str]:
     tests: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for nodeid in nodeids:
         test, _, case = nodeid.partition("[")
-        if _RELEASE.search(case):
+        if release_of(nodeid):
             tests[test][_RELEASE.sub("", case)].append(nodeid)
     return {
         nodeid

@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.support.releases import release_of
+
 Node = TypeVar("Node")
 
 # Modules whose tests share servers, or what is read of all the code; the first pattern counts.
@@ -15,15 +17,14 @@ _GROUPS = (
     ("hive", re.compile("engines/test_(hive|local_metastore)")),
     ("apache", re.compile("engines/test_(apache|compacted|crash_interop|hbase|killed_writer|record_index)")),
 )
-# Each release of Apache Hudi is a server of its own.
-_RELEASE = re.compile(r"\[(?:.*-)?(\d+\.\d+\.\d+)[]-]")
 
 
 def unit_of(nodeid: str) -> str:
     """What one process runs at a stretch: a module; with Apache Hudi, the tests of a module with one release."""
     file = nodeid.partition("::")[0]
-    release = _RELEASE.search(nodeid) if group_of(file) == "apache" else None
-    return f"{file}@{release[1]}" if release else file
+    # each release of Apache Hudi is a server of its own
+    release = release_of(nodeid) if group_of(file) == "apache" else None
+    return f"{file}@{release}" if release else file
 
 
 def group_of(unit: str) -> str | None:

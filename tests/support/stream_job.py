@@ -55,9 +55,9 @@ def run(folder: Path, *, tasks: bool) -> None:
     from pyspark.sql import DataFrame
 
     from spark_writer import HudiTable
-    from tests.support.script_session import script_session
+    from tests.support.spark_session import local_session
 
-    spark = script_session("ERROR", spark_driver_memory="512m", spark_sql_shuffle_partitions="1")
+    spark = local_session("ERROR", spark_driver_memory="512m", spark_sql_shuffle_partitions="1")
     table = HudiTable.for_path(spark, folder / "t")
     options = {"hoodie.catalog.write.driver.bytes": "0"} if tasks else {}
     # inserts as they are: a batch that is written twice shows

@@ -58,7 +58,7 @@ def facts(plan: Plan) -> list[object]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["_by_selective_part", "_by_ordered_blocks"])
+@pytest.mark.parametrize("way", ["_by_selective_part", "files_of_blocks"])
 def test_plans_are_those_of_the_whole_conjunction(
     path: Path, tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,13 +68,13 @@ def test_plans_are_those_of_the_whole_conjunction(
     few: list[Any] = []
     find = getattr(column_stats, way)
     monkeypatch.setattr(ordered_blocks, "_BLOCK", 3)
-    monkeypatch.setattr(ordered_blocks, "_PLANS_BEFORE", 0 if way == "_by_ordered_blocks" else 1_000)
+    monkeypatch.setattr(ordered_blocks, "_PLANS_BEFORE", 0 if way == "files_of_blocks" else 1_000)
     for seed in range(120):
         if seed == 60:  # files of later commits are a segment of their own
             open_table(tmp_path / "t").upsert(ROWS.slice(6, 30))
             held.refresh()
         chance = random.Random(seed)
-        parts = chance.choices(PARTS, k=chance.randrange(1 if way == "_by_ordered_blocks" else 2, 5))
+        parts = chance.choices(PARTS, k=chance.randrange(1 if way == "files_of_blocks" else 2, 5))
         text = " AND ".join(part.format(chance.randrange(60)) for part in parts)
         expected = facts(held.scan(text).plan())
         limits = {"_SAMPLED": 4, "_SAMPLE": chance.randrange(1, 4), "_FEW_SHARE": 0.9, "_FEW_LEFT": 4, "_ALL_FROM": 1}

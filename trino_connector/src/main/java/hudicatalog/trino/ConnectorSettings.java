@@ -28,12 +28,13 @@ record ConnectorSettings(List<Address> services, long timeoutMillis, SSLContext 
   static final String SECRET_FILE = "hudi-catalog.secret-file";
   static final String UNTESTED_TRINO = "hudi-catalog.untested-trino";
 
-  /** Turns S3 on, as in Trino's own connectors; Trino 483 calls it fs.s3.enabled, too. */
+  /** Turns S3 on, as in Trino's own connectors; Trino 483 calls it `S3_LATER`, too. */
   static final String S3 = "fs.native-s3.enabled";
 
+  private static final String S3_LATER = "fs.s3.enabled";
   private static final String OF_S3 = "s3.";
   private static final Set<String> KEYS = Set.of(SERVICE, TIMEOUT, TLS, TLS + ".ca", TLS + ".keystore",
-      TLS + ".keystore.password.file", SECRET_FILE, UNTESTED_TRINO, S3, "fs.s3.enabled");
+      TLS + ".keystore.password.file", SECRET_FILE, UNTESTED_TRINO, S3, S3_LATER);
   private static final double DEFAULT_TIMEOUT_SECONDS = 60;
 
   /**
@@ -70,7 +71,7 @@ record ConnectorSettings(List<Address> services, long timeoutMillis, SSLContext 
   private static Optional<Map<String, String>> s3(Map<String, String> config) {
     Map<String, String> properties = new TreeMap<>(config);
     properties.keySet().removeIf(key -> !key.startsWith(OF_S3));
-    if (isTrue(config, S3) || isTrue(config, "fs.s3.enabled")) {
+    if (isTrue(config, S3) || isTrue(config, S3_LATER)) {
       return Optional.of(properties);
     }
     if (!properties.isEmpty()) {

@@ -1,4 +1,4 @@
-"""The Spark session of scripts that tests run in processes of their own."""
+"""The Spark session of tests, and of the scripts that they run in processes of their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from tests.support.apache_hudi_client import QUICK
 
 
-def script_session(log_level: str = "OFF", **options: str) -> SparkSession:
+def local_session(log_level: str = "OFF", **options: str) -> SparkSession:
     """A session of two tasks at a time, in UTC, on this machine alone.
 
     Args:
