@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.concurrency.caches import memoize
+from catalog.distinct_values import draws, in_part
 from catalog.slices.slice_set import Rows
 from catalog.snapshots.snapshot import Snapshot
 from catalog.statistics.indexed_column import ColumnPart
@@ -50,24 +51,48 @@ class RowSummary:
     columns: dict[str, dict[str, float]]
 
 
-def summarize(snapshot: Snapshot, rows: Rows, columns: Mapping[str, tuple[str, Any, Any]]) -> RowSummary:
+def summarize(
+    snapshot: Snapshot, rows: Rows, columns: Mapping[str, tuple[str, Any, Any]], *, draw: bool = True
+) -> RowSummary:
     """Statistics of some slices.
 
     Distinct values are those of partitions and of a single record key; of whole numbers and dates as many as lie
-    between the bounds of the files, which is how ids and days mostly are.
+    between the bounds of the files, which is how ids and days mostly are, unless that is as many as there are rows.
+    Those of other columns are estimated from rows of two files.
 
     Args:
         snapshot: of the table.
         rows: positions of the slices, ascending.
         columns: by the caller's name, the name in the table, the type there, and the type without Arrow's variants.
+        draw: read rows for estimates.
     """
     if not len(rows):
         return RowSummary(0, 0, {})
+    simple = {name: column for name, column in columns.items() if not types.is_nested(column[2])}
+    known, counts = _indexed(snapshot, rows, simple)
+    exact = None if counts is None or counts.null_count else int(pc.sum(counts).as_py() or 0)
+    estimate = exact if exact is not None else _estimated_rows(snapshot, rows, counts)
+    for name, distinct in _partition_values(snapshot, rows).items():
+        known.setdefault(name.lower(), {}).update({"distinct": distinct, "spread": 1 / max(distinct, 1)})
+    if estimate is not None:
+        keys = [name.lower() for name in snapshot.config.record_key_fields]
+        if len(keys) == 1 and keys[0] in known:
+            known[keys[0]]["distinct"] = estimate
+            simple.pop(keys[0], None)
+        for name, values in _drawn(snapshot, rows, simple, known, estimate).items() if draw else ():
+            known.setdefault(name, {})["distinct"] = values
+        for one in known.values():
+            _complete(one, estimate)
+    return RowSummary(exact, estimate, known)
+
+
+def _indexed(
+    snapshot: Snapshot, rows: Rows, columns: Mapping[str, tuple[str, Any, Any]]
+) -> tuple[dict[str, dict[str, float]], Any]:
+    """What the metadata table's statistics tell of each column, and the rows of each file; None if nothing does."""
     known: dict[str, dict[str, float]] = {}
     counts: Any = None
     for name, (source, kind, plain) in columns.items():
-        if types.is_nested(plain):
-            continue
         indexed = snapshot.indexed_column(source, kind)
         if isinstance(indexed, CannotPrune):
             continue
@@ -75,17 +100,7 @@ def summarize(snapshot: Snapshot, rows: Rows, columns: Mapping[str, tuple[str, A
         if counts is None or part.row_count.null_count < counts.null_count:
             counts = part.row_count
         known[name] = _of_column(part, kind, plain)
-    exact = None if counts is None or counts.null_count else int(pc.sum(counts).as_py() or 0)
-    estimate = exact if exact is not None else _estimated_rows(snapshot, rows, counts)
-    for name, distinct in _partition_values(snapshot, rows).items():
-        known.setdefault(name.lower(), {}).update({"distinct": distinct, "spread": 1 / max(distinct, 1)})
-    keys = [name.lower() for name in snapshot.config.record_key_fields]
-    if estimate is not None:
-        if len(keys) == 1 and keys[0] in known:
-            known[keys[0]]["distinct"] = estimate
-        for one in known.values():
-            _complete(one, estimate)
-    return RowSummary(exact, estimate, known)
+    return known, counts
 
 
 @dataclass(frozen=True)
@@ -120,7 +135,8 @@ def summarize_snapshot(snapshot: Snapshot, rows: Rows | None = None, *, with_col
     shown = [field for field in snapshot.schema if field.name not in META_COLUMNS][:_MOST_COLUMNS]
     if not with_columns:
         shown = [field for field in shown if field.name in snapshot.config.record_key_fields[:1]]
-    summary = summarize(snapshot, rows, {field.name.lower(): (field.name, field.type, field.type) for field in shown})
+    columns = {field.name.lower(): (field.name, field.type, field.type) for field in shown}
+    summary = summarize(snapshot, rows, columns, draw=with_columns)
     counts = exact_row_counts(snapshot, rows)
     exact = bool((counts != UNKNOWN_ROWS).all())
     total = int(counts.sum()) if exact else summary.estimated_rows
@@ -148,6 +164,40 @@ def without_logs(snapshot: Snapshot, rows: Rows, row_count: Any) -> Any:
     """Counts of slices as whole numbers, `UNKNOWN_ROWS` where log files may add, change or delete rows."""
     counts = pc.fill_null(row_count.cast(pa.int64()), UNKNOWN_ROWS).to_numpy(zero_copy_only=False)
     return np.where(snapshot.has_logs[rows] | (counts < 0), UNKNOWN_ROWS, counts)
+
+
+def _drawn(
+    snapshot: Snapshot,
+    rows: Rows,
+    columns: Mapping[str, tuple[str, Any, Any]],
+    known: Mapping[str, Mapping[str, float]],
+    count: int,
+) -> dict[str, float]:
+    """Estimates of how many distinct values columns have in some rows, where bounds and partitions do not tell.
+
+    Args:
+        snapshot: of the table.
+        rows: positions of the slices.
+        columns: as for `summarize`.
+        known: of each column, without estimates.
+        count: of the rows.
+    """
+    part = min(1.0, int(snapshot.sizes[rows].sum()) / max(1, snapshot.live_bytes))
+    filled = {name: count * (1 - known.get(name, {}).get("nulls", 0.0)) for name in columns}
+    unclear = {
+        name: column
+        for name, column in columns.items()
+        if known.get(name, {}).get("distinct", math.inf) >= filled[name]
+    }
+    if not unclear or not part:
+        return {}
+    drawn = draws(snapshot, int(count / part), {source: kind for source, kind, _ in unclear.values()})
+    estimates = {}
+    for name, (source, _, _) in unclear.items():
+        if source in drawn:
+            values = filled[name] / part
+            estimates[name] = in_part(drawn[source].among(values), values, part)
+    return estimates
 
 
 def _complete(column: dict[str, float], rows: int) -> None:

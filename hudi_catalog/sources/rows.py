@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from catalog.scan import Scan
+from hudi_catalog.sources.python_values import array_of, needs_type
 from hudi_catalog.sources.types import decoded, narrowed, zoned
 from table_format.errors import ArgumentError, HudiError, SchemaError
 from table_format.schema.evolution import conform, merge_schemas
@@ -122,7 +124,7 @@ def _opened(rows: Any, columns: pa.Schema | None, time_zone: str | None) -> RowS
     if hasattr(rows, "__arrow_c_array__"):
         return rows_of_table(pa.Table.from_batches([imported(arrow.record_batch, rows)]))
     if isinstance(rows, Mapping):
-        return rows_of_table(narrowed(imported(pa.table, dict(rows)), columns))
+        return rows_of_table(narrowed(imported(functools.partial(_table_of_columns, columns=columns), rows), columns))
     if isinstance(rows, (str, bytes, os.PathLike)) or not isinstance(rows, Iterable) or _kind(rows) in _REMEDIES:
         raise _refused(rows)
     if isinstance(rows, (list, tuple)) and all(isinstance(row, Mapping) for row in rows):
@@ -144,12 +146,37 @@ def _of_stream(rows: Any) -> RowStream:
 def _pandas_table(frame: Any, columns: pa.Schema | None) -> pa.Table:
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()  # a named index is meant as a column; unnamed ones are row numbers
+    typed = {
+        name: kind
+        for name in frame.columns
+        if isinstance(name, str) and frame[name].dtype == object
+        if (kind := _type_in(columns, name)) is not None and needs_type(kind)
+    }
     try:
-        table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+        arrays = {name: array_of(_without_missing(frame[name]), kind) for name, kind in typed.items()}
+        plain = frame.drop(columns=list(typed))
+        table = pa.Table.from_pandas(plain, preserve_index=False).replace_schema_metadata(None)
+        for name, array in arrays.items():
+            table = table.append_column(name, array)
+        table = table.select([str(name) for name in frame.columns])
     except (pa.ArrowException, ValueError, TypeError) as error:
         reason = " ".join(str(part) for part in error.args)
         raise SchemaError(f"the pandas DataFrame has a column that Arrow cannot hold: {reason}; convert it") from error
     return narrowed(table, columns, fractions=False)
+
+
+def _table_of_columns(arrays: Mapping[str, Any], columns: pa.Schema | None) -> pa.Table:
+    return pa.table(
+        {
+            name: array_of(values, _type_in(columns, name)) if isinstance(values, list | tuple) else values
+            for name, values in arrays.items()
+        }
+    )
+
+
+def _without_missing(values: Any) -> list[Any]:
+    """Python's values of a pandas Series, None where there is none."""
+    return [None if missing is True else value for value, missing in zip(values, values.isna(), strict=True)]
 
 
 def _table_of_dicts(rows: Iterable[Mapping[str, Any]], columns: pa.Schema | None) -> pa.Table:
@@ -161,10 +188,16 @@ def _table_of_dicts(rows: Iterable[Mapping[str, Any]], columns: pa.Schema | None
         if not isinstance(name, str):
             raise SchemaError(f"a dict of the rows has the key {name!r}; keys are column names, which are texts")
         try:
-            arrays[name] = pa.array([row.get(name) for row in rows])
+            arrays[name] = array_of([row.get(name) for row in rows], _type_in(columns, name))
         except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
             raise SchemaError(f"column {name!r} of the dicts has no one type: {error}") from error
     return narrowed(pa.table(arrays), columns)
+
+
+def _type_in(columns: pa.Schema | None, name: str) -> pa.DataType | None:
+    """The type that a column has in the table; None if the table has no such column."""
+    index = -1 if columns is None else columns.get_field_index(name)
+    return None if columns is None or index < 0 else columns.field(index).type
 
 
 def _no_rows(columns: pa.Schema | None) -> pa.Table:

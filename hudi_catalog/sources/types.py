@@ -55,6 +55,9 @@ def _is_wider(kind: Any, target: Any, *, fractions: bool) -> bool:
         return list(own) == list(other) and all(
             own[name] == other[name] or _is_wider(own[name], other[name], fractions=fractions) for name in own
         )
+    if types.is_map(kind) and types.is_map(target):
+        pairs = ((kind.key_type, target.key_type), (kind.item_type, target.item_type))
+        return all(own == other or _is_wider(own, other, fractions=fractions) for own, other in pairs)
     if types.is_list(kind) and types.is_list(target):
         same = kind.value_type == target.value_type
         return same or _is_wider(kind.value_type, target.value_type, fractions=fractions)

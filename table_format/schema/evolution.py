@@ -241,12 +241,33 @@ def _vectors(array: Any, kind: pa.DataType, name: str) -> Any:
 
 def _conform_map(array: Any, kind: pa.MapType[Any, Any, Any], name: str) -> Any:
     # Taking every row gives new buffers, in which null maps have no entries.
-    fresh = array.take(pa.array(np.arange(len(array))))
+    fresh = _with_stored_entries(array, name).take(pa.array(np.arange(len(array))))
     keys = _conform_array(fresh.keys, kind.key_type, f"{name}.key")
     items = _conform_array(fresh.items, kind.item_type, f"{name}.value")
-    raw = np.frombuffer(memoryview(fresh.buffers()[1]), np.int32)[: len(fresh) + 1]
-    offsets = pa.array(raw, mask=np.append(pc.is_null(fresh).to_numpy(zero_copy_only=False), False))
-    return arrow.MapArray.from_arrays(offsets, keys, items, type=kind)
+    return arrow.MapArray.from_arrays(_map_offsets(fresh), keys, items, type=kind)
+
+
+def _with_stored_entries(array: Any, name: str) -> Any:
+    """Maps of views, which Arrow takes no rows of, with keys and values in the types in which tables store them."""
+    if not _holds_views(array.type):
+        return array
+    kind: Any = storage_type(array.type)
+    keys, items = (
+        _conform_array(part, stored, name)
+        for part, stored in ((array.keys, kind.key_type), (array.items, kind.item_type))
+    )
+    return arrow.MapArray.from_arrays(_map_offsets(array), keys, items, type=kind)
+
+
+def _holds_views(kind: Any) -> bool:
+    inner = [kind.value_type] if types.is_dictionary(kind) else [kind.field(at).type for at in range(kind.num_fields)]
+    return _is_view(kind) or any(map(_holds_views, inner))
+
+
+def _map_offsets(array: Any) -> Any:
+    """Where the entries of each map begin among `array.keys`; null for null maps."""
+    raw = np.frombuffer(memoryview(array.buffers()[1]), np.int32)[array.offset : array.offset + len(array) + 1]
+    return pa.array(raw, mask=np.append(pc.is_null(array).to_numpy(zero_copy_only=False), False))
 
 
 def _offsets(array: Any) -> Any:

@@ -164,6 +164,9 @@ def _encoded(values):
     return pa.DictionaryArray.from_arrays(pa.array([0, None, 1], pa.int8()), values)
 
 
+_VIEWS_BY_NAME = pa.map_(pa.string(), pa.binary_view())
+
+
 @pytest.mark.parametrize(
     "column",
     [
@@ -176,10 +179,13 @@ def _encoded(values):
         pa.ListArray.from_arrays(pa.array([0, 1, 3]), _encoded(pa.array(["a", "b"], pa.string_view()))),
         pa.FixedSizeListArray.from_arrays(_encoded(pa.array(["a", "b"], pa.string_view())), 3),
         pa.MapArray.from_arrays([0, 1, 3], pa.array(list("pqr")), _encoded(pa.array(["a", "b"], pa.string_view()))),
+        pa.array([[("p", "a")], None, [("q", None), ("r", "b")]], pa.map_(pa.string_view(), pa.string_view())),
+        pa.array([[("p", [("q", b"a")])], [("r", None)], None], pa.map_(pa.string(), _VIEWS_BY_NAME)),
+        pa.array([[("p", {"x": "a"})], [], [("q", None)]], pa.map_(pa.string(), pa.struct([("x", pa.string_view())]))),
     ],
     ids=lambda column: str(column.type),
 )
-def test_dictionaries_of_views_are_decoded_at_any_depth(column):
+def test_views_and_dictionaries_of_them_are_decoded_at_any_depth(column):
     for rows in (pa.table({"c": column}), pa.table({"c": column.slice(1)})):
         stored = conform(rows, storage_schema(rows.schema))
         stored.validate(full=True)

@@ -1,0 +1,126 @@
+"""Estimates of how many distinct values a column has."""
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catalog import Table
+from catalog.distinct_values import Draws, draws, in_part
+from catalog.row_summary import summarize_snapshot
+from hudi_catalog import create_table
+
+ROWS = 3_000
+COUNTS = st.integers(0, 1_000)
+
+
+@given(COUNTS, COUNTS, st.data(), st.floats(0, 1e12))
+def test_between_what_was_seen_and_all_values(first: int, second: int, data: st.DataObject, values: float) -> None:
+    common = data.draw(st.integers(0, min(first, second)))
+    drawn = data.draw(st.integers(first + second, 3_000))
+    seen = first + second - common
+    estimate = Draws(drawn, first, second, common).among(values)
+    assert seen <= estimate <= max(seen, values)
+    assert estimate <= Draws(drawn, first, second, common).among(2 * values), "more values are not fewer distinct ones"
+
+
+@pytest.mark.parametrize("distinct", [1, 12, 5_000, 300_000, 20_000_000])
+def test_of_evenly_spread_values(distinct: int) -> None:
+    rng = np.random.default_rng(distinct)
+    first, second = (np.unique(rng.integers(0, distinct, 65_536)) for _ in range(2))
+    common = len(np.intersect1d(first, second))
+    estimate = Draws(2 * 65_536, len(first), len(second), common).among(1e9)
+    assert 0.8 * distinct <= estimate <= 1.25 * distinct
+
+
+def test_of_values_that_each_file_has_to_itself() -> None:
+    assert Draws(2_000, 1_000, 1_000, 0).among(50_000) == 50_000, "all differ"
+    assert Draws(2_000, 10, 10, 0).among(50_000) == 500, "a hundred rows have the same"
+
+
+@given(st.floats(0, 1e9), st.floats(0, 1e9), st.floats(0, 1))
+def test_a_part_has_some_of_them(distinct: float, values: float, part: float) -> None:
+    found = in_part(distinct, values, part)
+    assert 0 <= found <= distinct
+    if values >= distinct:
+        assert found >= distinct * part * (1 - 1e-9), "at least in proportion"
+
+
+def test_a_part_of_values_of_one_row_and_of_many() -> None:
+    assert in_part(1_000, 1_000, 0.25) == pytest.approx(250)
+    assert in_part(10, 100_000, 0.25) == pytest.approx(10)
+
+
+def table_of_every_kind() -> pa.Table:
+    number = np.arange(ROWS)
+    return pa.table(
+        {
+            "id": pa.array(number),
+            "color": pa.array([f"color {one % 7}" if one % 3 else None for one in number]),
+            "name": pa.array([f"name {one}" for one in number]),
+            "price": pa.array([Decimal(int(one) % 50) / 4 for one in number], pa.decimal128(9, 2)),
+            "ratio": pa.array(np.random.default_rng(0).integers(0, 11, ROWS) / 11),
+            "user": pa.array((number % 40) * 10**15),
+            "even": pa.array(number % 2 == 0),
+            "raw": pa.array([bytes([one % 5]) for one in number], pa.binary()),
+            "at": pa.array([dt.datetime(2026, 1, 1 + int(one) % 9, tzinfo=dt.UTC) for one in number]),
+            "tags": pa.array([["a"]] * ROWS),
+        }
+    )
+
+
+@pytest.fixture(params=[1, 4])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A table of one file, or of four."""
+    rows = table_of_every_kind()
+    table = create_table(tmp_path / "t", rows.schema, record_key="id", buckets=request.param)
+    table.bulk_insert(rows)
+    return tmp_path / "t"
+
+
+def distinct(path: Path) -> dict[str, int]:
+    columns = summarize_snapshot(Table.open(str(path)).snapshot()).columns
+    return {name: round(known["distinct"]) for name, known in columns.items() if "distinct" in known}
+
+
+def test_of_columns_without_bounds_that_tell(path: Path) -> None:
+    found = distinct(path)
+    few = {"color": 7, "price": 50, "ratio": 11, "user": 40, "even": 2, "raw": 5, "at": 9}
+    assert {name: found[name] for name in few} == few
+    assert found["id"] == ROWS
+    assert 0.9 * ROWS <= found["name"] <= ROWS
+    assert "tags" not in found
+
+
+def test_kept_until_the_table_has_grown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table.open(str(path))
+    before = draws(table.snapshot(), ROWS, {"color": pa.string()})
+    with monkeypatch.context() as patched:
+        patched.setattr("catalog.distinct_values.base_file_batches", None)
+        assert draws(table.snapshot(), ROWS + ROWS // 5, {"color": pa.string()}) == before
+        with pytest.raises(TypeError):
+            draws(table.snapshot(), 2 * ROWS, {"color": pa.string()})
+        with pytest.raises(TypeError):
+            draws(table.snapshot(), ROWS, {"color": pa.string(), "name": pa.string()})
+
+
+def test_none_of_files_that_cannot_be_read(path: Path) -> None:
+    for file in path.glob("*.parquet"):
+        file.write_bytes(b"PAR1")
+    assert draws(Table.open(str(path)).snapshot(), ROWS, {"color": pa.string()}) == {}
+
+
+def test_none_of_columns_that_the_files_lack(path: Path) -> None:
+    assert draws(Table.open(str(path)).snapshot(), ROWS, {"later": pa.string()}) == {}
+
+
+def test_only_some_of_many_columns_are_drawn(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2], **{f"c{number}": ["a", "b"] for number in range(50)}})
+    create_table(tmp_path / "t", rows.schema, record_key="id", buckets=1).bulk_insert(rows)
+    found = draws(Table.open(str(tmp_path / "t")).snapshot(), 2, {f"c{number}": pa.string() for number in range(50)})
+    assert list(found) == [f"c{number}" for number in range(32)]
