@@ -30,6 +30,8 @@ types = pa.types
 UNKNOWN_ROWS = -1
 _SAMPLED_FILES = 4
 _MOST_COUNTED_BY = 8
+#: Of numbers that lie in so wide a range many may be missing, as of order numbers that have gaps.
+_MANY_BETWEEN_BOUNDS = 10_000
 _MOST_COLUMNS = 200
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -57,8 +59,8 @@ def summarize(
     """Statistics of some slices.
 
     Distinct values are those of partitions and of a single record key; of whole numbers and dates as many as lie
-    between the bounds of the files, which is how ids and days mostly are, unless that is as many as there are rows.
-    Those of other columns are estimated from rows of two files.
+    between the bounds of the files, which is how days and numbers of things mostly are. Where these are many, and of
+    other columns, rows of two files tell.
 
     Args:
         snapshot: of the table.
@@ -184,10 +186,9 @@ def _drawn(
     """
     part = min(1.0, int(snapshot.sizes[rows].sum()) / max(1, snapshot.live_bytes))
     filled = {name: count * (1 - known.get(name, {}).get("nulls", 0.0)) for name in columns}
+    bounded = {name: known.get(name, {}).get("distinct", math.inf) for name in columns}
     unclear = {
-        name: column
-        for name, column in columns.items()
-        if known.get(name, {}).get("distinct", math.inf) >= filled[name]
+        name: column for name, column in columns.items() if bounded[name] >= min(filled[name], _MANY_BETWEEN_BOUNDS)
     }
     if not unclear or not part:
         return {}
@@ -196,7 +197,7 @@ def _drawn(
     for name, (source, _, _) in unclear.items():
         if source in drawn:
             values = filled[name] / part
-            estimates[name] = in_part(drawn[source].among(values), values, part)
+            estimates[name] = min(bounded[name], in_part(drawn[source].among(values), values, part))
     return estimates
 
 

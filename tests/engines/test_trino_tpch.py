@@ -84,8 +84,9 @@ def truth(world: World, tpch: DuckDb) -> str:
     return "truth"
 
 
-#: Trino orders their joins by how many texts or sparse order keys there are, of which a Hudi table has no statistics.
-OTHER_JOINS = {"Q2", "Q7", "Q8", "Q18", "Q21"}
+#: Lines of one order lie in several partitions, so that files tell badly how many orders there are (7, 18, 21); and the
+#: rows of the partition that a filter names are known exactly (19).
+OTHER_JOINS = {"Q7", "Q18", "Q19", "Q21"}
 
 
 @pytest.mark.parametrize("name", [name for name in QUERIES if name not in OTHER_JOINS])

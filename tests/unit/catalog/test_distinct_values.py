@@ -66,6 +66,7 @@ def table_of_every_kind() -> pa.Table:
             "price": pa.array([Decimal(int(one) % 50) / 4 for one in number], pa.decimal128(9, 2)),
             "ratio": pa.array(np.random.default_rng(0).integers(0, 11, ROWS) / 11),
             "user": pa.array((number % 40) * 10**15),
+            "order": pa.array(number // 3 * 20),
             "even": pa.array(number % 2 == 0),
             "raw": pa.array([bytes([one % 5]) for one in number], pa.binary()),
             "at": pa.array([dt.datetime(2026, 1, 1 + int(one) % 9, tzinfo=dt.UTC) for one in number]),
@@ -94,6 +95,7 @@ def test_of_columns_without_bounds_that_tell(path: Path) -> None:
     assert {name: found[name] for name in few} == few
     assert found["id"] == ROWS
     assert 0.9 * ROWS <= found["name"] <= ROWS
+    assert 0.8 * ROWS / 3 <= found["order"] <= 1.2 * ROWS / 3
     assert "tags" not in found
 
 
