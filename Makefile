@@ -64,8 +64,16 @@ hive: $(BIN)/.installed hudi_catalog/hive/hudi-hive-handler.jar ## run Hive 4.0.
 demo: $(BIN)/.installed ## the main job on real data: write, correct, delete, plan, read, compare, sync, query by name
 	@$(BIN)/python demo/flights.py
 
+# The engines are fetched beside the tests that need none, since one waits for the network and the other for processors.
 .PHONY: test
-test: lint test-unit test-spark ## all checks and tests, the real engines included
+test: ## all checks and tests, the real engines included
+	@$(MAKE) --no-print-directory --jobs 2 engines checks
+	@$(MAKE) --no-print-directory test-spark
+
+.PHONY: checks
+checks: $(BIN)/.installed
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory test-unit
 
 .PHONY: lint
 lint: $(BIN)/.installed ## ruff and mypy
