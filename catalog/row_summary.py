@@ -76,6 +76,7 @@ def summarize(
     estimate = exact if exact is not None else _estimated_rows(snapshot, rows, counts)
     for name, distinct in _partition_values(snapshot, rows).items():
         known.setdefault(name.lower(), {}).update({"distinct": distinct, "spread": 1 / max(distinct, 1)})
+        simple.pop(name.lower(), None)
     if estimate is not None:
         keys = [name.lower() for name in snapshot.config.record_key_fields]
         if len(keys) == 1 and keys[0] in known:

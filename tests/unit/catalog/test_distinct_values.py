@@ -126,3 +126,13 @@ def test_only_some_of_many_columns_are_drawn(tmp_path: Path) -> None:
     create_table(tmp_path / "t", rows.schema, record_key="id", buckets=1).bulk_insert(rows)
     found = draws(Table.open(str(tmp_path / "t")).snapshot(), 2, {f"c{number}": pa.string() for number in range(50)})
     assert list(found) == [f"c{number}" for number in range(32)]
+
+
+def test_values_of_partitions_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catalog.row_summary._MANY_BETWEEN_BOUNDS", 5)
+    # the two files that would be drawn have most of the rows
+    rows = pa.table(
+        {"id": range(ROWS), "p": [f"p{2 if one % 3 else 7 if one % 9 else one % 10}" for one in range(ROWS)]}
+    )
+    create_table(tmp_path / "t", rows.schema, record_key="id", partition_by="p", buckets=1).bulk_insert(rows)
+    assert distinct(tmp_path / "t")["p"] == 10
