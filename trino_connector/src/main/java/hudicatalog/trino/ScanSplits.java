@@ -66,7 +66,8 @@ abstract class ScanSplits implements ConnectorSplitSource {
       left = new ArrayDeque<>();
     } else if (left == null) {
       left = new ArrayDeque<>(plan(values));
-      bundler = new SplitBundler(left.stream().mapToLong(HudiSplit::work).sum(), nodes, table.buckets());
+      long work = left.stream().mapToLong(HudiSplit::work).sum();
+      bundler = new SplitBundler(work, nodes, Runtime.getRuntime().availableProcessors(), table.buckets());
     } else if (!values.equals(planned) && !left.isEmpty()) {
       narrow(plan(values));
     }

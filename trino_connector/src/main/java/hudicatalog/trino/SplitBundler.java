@@ -8,10 +8,15 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Queue;
 
-/** Puts small files together into splits, as long as there are enough splits to keep all nodes busy. */
+/**
+ * Puts small files together into splits, as long as there are enough splits to keep all nodes busy: four a processor, since
+ * each costs Trino some milliseconds. Nodes are taken to have as many processors as the coordinator.
+ */
 final class SplitBundler {
   private static final int MOST_FILES = 64;
-  private static final int SPLITS_A_NODE = 32;
+  private static final int LEAST_SPLITS_A_NODE = 8;
+  private static final int MOST_SPLITS_A_NODE = 32;
+  private static final int SPLITS_A_PROCESSOR = 4;
   private static final long MOST_BYTES = 32 << 20;
 
   private final Optional<HudiBuckets> buckets;
@@ -21,11 +26,13 @@ final class SplitBundler {
    * For the splits of one plan.
    *
    * @param work bytes of all of them
+   * @param processors of a node
    * @param buckets by which the table is read: files of different ones stay apart
    */
-  SplitBundler(long work, int nodes, Optional<HudiBuckets> buckets) {
+  SplitBundler(long work, int nodes, int processors, Optional<HudiBuckets> buckets) {
     this.buckets = buckets;
-    this.bundleBytes = Math.min(MOST_BYTES, work / ((long) SPLITS_A_NODE * Math.max(1, nodes)));
+    long splits = Math.clamp((long) SPLITS_A_PROCESSOR * processors, LEAST_SPLITS_A_NODE, MOST_SPLITS_A_NODE);
+    this.bundleBytes = Math.min(MOST_BYTES, work / (splits * Math.max(1, nodes)));
   }
 
   /** Take splits out of a queue, at most so many bundles. */

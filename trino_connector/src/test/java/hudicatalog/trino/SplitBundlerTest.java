@@ -27,8 +27,13 @@ class SplitBundlerTest {
   }
 
   private static List<SplitBundle> all(Queue<HudiSplit> files, int nodes, Optional<HudiBuckets> buckets, int most) {
+    return all(files, nodes, 64, buckets, most);
+  }
+
+  private static List<SplitBundle> all(
+      Queue<HudiSplit> files, int nodes, int processors, Optional<HudiBuckets> buckets, int most) {
     long work = files.stream().mapToLong(HudiSplit::work).sum();
-    SplitBundler bundler = new SplitBundler(work, nodes, buckets);
+    SplitBundler bundler = new SplitBundler(work, nodes, processors, buckets);
     List<SplitBundle> bundles = new ArrayList<>();
     int count = files.size();
     while (!files.isEmpty()) {
@@ -48,6 +53,9 @@ class SplitBundlerTest {
     assertEquals(128, all(files(512, MEGABYTE / 8), 4, Optional.empty(), 1000).size());
     assertEquals(20, all(files(20, MEGABYTE / 8), 1, Optional.empty(), 1000).size());
     assertEquals(100, all(files(100, 40 * MEGABYTE), 1, Optional.empty(), 1000).size());
+    // four splits a processor, at least eight
+    assertEquals(16, all(files(512, MEGABYTE / 8), 1, 4, Optional.empty(), 1000).size());
+    assertEquals(8, all(files(512, MEGABYTE / 8), 1, 1, Optional.empty(), 1000).size());
     // 64 files at most, 32 MiB at most
     assertEquals(157, all(files(10_000, 1000), 1, Optional.empty(), 1000).size());
     assertEquals(250, all(files(1000, 8 * MEGABYTE), 1, Optional.empty(), 7).size());
