@@ -1,8 +1,8 @@
 """Fetches the engines that tests run: Apache Hudi's Spark 3.5 bundles, Trino 476 and 483, Presto, Hive, Trino's JDK.
 
 The bundles go into `.work/jars`: Maven fetches them where it is installed; else Spark's own resolver, which needs a JDK
-only. Trino, Presto and Hive go into the user's cache folder. A failure is reported, not raised: the engine tests then
-skip and say why (in continuous integration they fail).
+only. Trino, Presto and Hive go into the user's cache folder. Classes that Spark loads are archived, so that it starts
+faster. A failure is reported, not raised: the engine tests then skip and say why (in continuous integration they fail).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from hudi_catalog.trino.connector import plugin
-from tools.engines import presto, trino, trino_jar
+from tools.engines import brief_java, presto, trino, trino_jar
 from tools.engines.artifacts import EngineMissingError
 from tools.engines.hive import jars, older_metastore, server
 from tools.engines.jdk import find_java
@@ -34,6 +34,11 @@ builder.config("spark.jars.packages", coordinates).config("spark.jars.ivy", fold
 """
 
 
+def bundle(version: str) -> Path:
+    """Where the bundle of a release is kept."""
+    return JARS / f"{ARTIFACT}-{version}.jar"
+
+
 def by_maven(version: str) -> None:
     """Copy one bundle with Maven's dependency plugin."""
     artifact = f"-Dartifact=org.apache.hudi:{ARTIFACT}:{version}"
@@ -48,14 +53,14 @@ def by_spark(version: str) -> None:
     cache = ROOT / ".work/ivy"
     coordinates = f"org.apache.hudi:{ARTIFACT}:{version}"
     subprocess.run([str(APACHE_PYTHON), "-c", RESOLVE, coordinates, str(cache)], check=True)
-    shutil.copy(cache / f"jars/org.apache.hudi_{ARTIFACT}-{version}.jar", JARS / f"{ARTIFACT}-{version}.jar")
+    shutil.copy(cache / f"jars/org.apache.hudi_{ARTIFACT}-{version}.jar", bundle(version))
 
 
 def bundles() -> None:
     """Fetch the bundles that are missing."""
     JARS.mkdir(parents=True, exist_ok=True)
     for version in VERSIONS:
-        if (JARS / f"{ARTIFACT}-{version}.jar").exists():
+        if bundle(version).exists():
             continue
         print(f"fetching {ARTIFACT} {version} …", flush=True)
         try:
@@ -94,6 +99,7 @@ def main() -> int:
     bundles()
     servers()
     connector()
+    brief_java.make_archives({version: bundle(version) for version in VERSIONS})
     return 0
 
 

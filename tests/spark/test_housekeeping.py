@@ -7,13 +7,14 @@ from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
 from catalog import Table
 from spark_writer import HudiTable
 from spark_writer.blocks import unscaled
-from tests.support.apache_hudi_client import QUICK
+from tools.engines.brief_java import quick
 
 pytestmark = pytest.mark.spark
 
@@ -61,7 +62,7 @@ def test_local_workers_run_the_drivers_python(tmp_path: Path) -> None:
     fake.parent.mkdir()
     fake.write_text("#!/bin/sh\nexit 9\n")
     fake.chmod(0o755)
-    environment["JDK_JAVA_OPTIONS"] = QUICK
+    environment["JDK_JAVA_OPTIONS"] = quick(f"spark-{pyspark.__version__}")
     environment["PATH"] = f"{fake.parent}:{environment['PATH']}"
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_SETTINGS, str(tmp_path / "t")],

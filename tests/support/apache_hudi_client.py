@@ -16,15 +16,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tests.support.paths import ROOT
+from tools.engines.brief_java import quick
 
 #: Releases that continue writing to our tables.
 VERSIONS = ("0.15.0", "1.2.0")
 #: Releases whose tables we read.
 ALL_VERSIONS = ("0.15.0", "1.0.2", "1.2.0")
-
-#: Options of a Java that is to run for minutes; with one compiler alone, the room for its code would be too small, and
-#: with little room for classes at first, whole heaps are collected because of it.
-QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -XX:MetaspaceSize=384m"
 
 
 class ApacheError(Exception):
@@ -92,7 +89,7 @@ class ApacheHudi:
             stderr=self._log,
             cwd=scratch,
             start_new_session=True,
-            env=environ if lasting else {**environ, "JDK_JAVA_OPTIONS": QUICK, "BRIEF_SESSION": "1"},
+            env=environ if lasting else {**environ, "JDK_JAVA_OPTIONS": quick(f"hudi-{version}"), "BRIEF_SESSION": "1"},
         )
         self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pyspark
 from pyspark.sql import SparkSession
 
-from tests.support.apache_hudi_client import QUICK
+from tools.engines.brief_java import quick
 
 
 def local_session(log_level: str = "OFF", **options: str) -> SparkSession:
@@ -17,7 +18,7 @@ def local_session(log_level: str = "OFF", **options: str) -> SparkSession:
     builder = SparkSession.builder.master("local[2]")
     settings = {
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": QUICK,
+        "spark.driver.extraJavaOptions": quick(f"spark-{pyspark.__version__}"),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
