@@ -22,6 +22,7 @@ import pyarrow.parquet
 from pyarrow import fs
 
 from hudi_catalog.sources.rows import RowStream, zoned_rows
+from hudi_catalog.sources.types import type_in
 from table_format.errors import ArgumentError, CorruptFileError, MissingFileError, OptionError, RecordError, SchemaError
 from table_format.schema.evolution import conform, merge_schemas, storage_schema
 
@@ -97,10 +98,9 @@ class _File:
         Raises:
             SchemaError: text files cannot hold the type.
         """
-        index = -1 if self.columns is None else self.columns.get_field_index(name)
-        if self.columns is None or index < 0:
+        kind = type_in(self.columns, name)
+        if kind is None:
             return None
-        kind: pa.DataType = self.columns.field(index).type
         nested = types.is_nested(kind) and (types.is_map(kind) or self.format != "json")
         if nested or types.is_binary(kind):
             raise SchemaError(

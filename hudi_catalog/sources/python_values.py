@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from table_format.schema.nested import holds, is_list
+
 arrow: Any = pa
 types = pa.types
 
@@ -35,7 +37,7 @@ def array_of(values: Sequence[Any], kind: Any = None) -> Any:
         return _maps(values, kind)
     if types.is_struct(kind) and all(isinstance(value, Mapping) for value in present):
         return _structs(values, present, kind)
-    if _is_list(kind) and all(isinstance(value, list | tuple | np.ndarray) for value in present):
+    if is_list(kind) and all(isinstance(value, list | tuple | np.ndarray) for value in present):
         return _lists(values, kind)
     if types.is_decimal(kind) and all(type(value) in (int, Decimal) for value in present):
         return _decimals(values, kind)
@@ -44,13 +46,7 @@ def array_of(values: Sequence[Any], kind: Any = None) -> Any:
 
 def needs_type(kind: Any) -> bool:
     """Whether Python's values of a type, or some in it, do not tell it."""
-    if types.is_map(kind) or types.is_decimal(kind):
-        return True
-    return any(needs_type(kind.field(at).type) for at in range(kind.num_fields))
-
-
-def _is_list(kind: Any) -> bool:
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+    return holds(kind, lambda one: bool(types.is_map(one) or types.is_decimal(one)))
 
 
 def _is_map(value: Any) -> bool:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from catalog.scan import Scan
 from hudi_catalog.sources.python_values import array_of, needs_type
-from hudi_catalog.sources.types import decoded, narrowed, zoned
+from hudi_catalog.sources.types import decoded, narrowed, type_in, zoned
 from table_format.errors import ArgumentError, HudiError, SchemaError
 from table_format.schema.evolution import conform, merge_schemas
 
@@ -150,7 +150,7 @@ def _pandas_table(frame: Any, columns: pa.Schema | None) -> pa.Table:
         name: kind
         for name in frame.columns
         if isinstance(name, str) and frame[name].dtype == object
-        if (kind := _type_in(columns, name)) is not None and needs_type(kind)
+        if (kind := type_in(columns, name)) is not None and needs_type(kind)
     }
     try:
         arrays = {name: array_of(_without_missing(frame[name]), kind) for name, kind in typed.items()}
@@ -168,7 +168,7 @@ def _pandas_table(frame: Any, columns: pa.Schema | None) -> pa.Table:
 def _table_of_columns(arrays: Mapping[str, Any], columns: pa.Schema | None) -> pa.Table:
     return pa.table(
         {
-            name: array_of(values, _type_in(columns, name)) if isinstance(values, list | tuple) else values
+            name: array_of(values, type_in(columns, name)) if isinstance(values, list | tuple) else values
             for name, values in arrays.items()
         }
     )
@@ -188,16 +188,10 @@ def _table_of_dicts(rows: Iterable[Mapping[str, Any]], columns: pa.Schema | None
         if not isinstance(name, str):
             raise SchemaError(f"a dict of the rows has the key {name!r}; keys are column names, which are texts")
         try:
-            arrays[name] = array_of([row.get(name) for row in rows], _type_in(columns, name))
+            arrays[name] = array_of([row.get(name) for row in rows], type_in(columns, name))
         except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
             raise SchemaError(f"column {name!r} of the dicts has no one type: {error}") from error
     return narrowed(pa.table(arrays), columns)
-
-
-def _type_in(columns: pa.Schema | None, name: str) -> pa.DataType | None:
-    """The type that a column has in the table; None if the table has no such column."""
-    index = -1 if columns is None else columns.get_field_index(name)
-    return None if columns is None or index < 0 else columns.field(index).type
 
 
 def _no_rows(columns: pa.Schema | None) -> pa.Table:

@@ -16,6 +16,12 @@ types = pa.types
 _UTC_MICROS: Final = pa.timestamp("us", "UTC")
 
 
+def type_in(columns: pa.Schema | None, name: str) -> pa.DataType | None:
+    """The type that a column has in a table; None if there is no table yet, or no such column in it."""
+    index = -1 if columns is None else columns.get_field_index(name)
+    return None if columns is None or index < 0 else columns.field(index).type
+
+
 def narrowed(table: pa.Table, columns: pa.Schema | None, *, fractions: bool = True) -> pa.Table:
     """Cast numbers that are wider than the table's, if the values fit.
 
@@ -25,11 +31,8 @@ def narrowed(table: pa.Table, columns: pa.Schema | None, *, fractions: bool = Tr
         fractions: whether the source has only 64-bit floats, which may then be rounded to 32 bits.
     """
     for position, field in enumerate(table.schema):
-        index = -1 if columns is None else columns.get_field_index(field.name)
-        if columns is None or index < 0:
-            continue
-        target = columns.field(index).type
-        if field.type != target and _is_wider(field.type, target, fractions=fractions):
+        target = type_in(columns, field.name)
+        if target is not None and field.type != target and _is_wider(field.type, target, fractions=fractions):
             column = _cast(table.column(position), target)
             if column is not None:
                 table = table.set_column(position, pa.field(field.name, target), column)
@@ -113,7 +116,8 @@ def zoned(
     """
     positions = []
     for position, field in enumerate(schema):
-        if not _has_clock_times(field.type) or (columns is not None and _has_clock_times_in(columns, field.name)):
+        stored = type_in(columns, field.name)
+        if not _has_clock_times(field.type) or (stored is not None and _has_clock_times(stored)):
             continue
         if time_zone is None or not types.is_timestamp(field.type):
             raise SchemaError(_remedy(field))
@@ -148,11 +152,6 @@ def _check_zone(time_zone: str) -> None:
         pc.assume_timezone(pa.array([0], pa.timestamp("us")), time_zone)
     except (pa.ArrowException, ValueError) as error:
         raise OptionError(f"time zone {time_zone!r}: unknown; write UTC, or a name such as Europe/Vienna") from error
-
-
-def _has_clock_times_in(columns: pa.Schema, name: str) -> bool:
-    index = columns.get_field_index(name)
-    return index >= 0 and _has_clock_times(columns.field(index).type)
 
 
 def _has_clock_times(kind: Any) -> bool:

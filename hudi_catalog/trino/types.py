@@ -18,6 +18,7 @@ from hudi_catalog.trino.base.names import column_names
 from table_format.config.option_keys import ALIKE
 from table_format.errors import OptionError, did_you_mean
 from table_format.meta_columns import META_COLUMNS
+from table_format.schema.nested import is_list
 
 types = pa.types
 
@@ -231,11 +232,6 @@ def _is_bytes(kind: pa.DataType) -> bool:
         or types.is_fixed_size_binary(kind)
         or types.is_binary_view(kind)
     )
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Whether a type is a list of any layout."""
-    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
 
 
 def _is_integer_list(kind: Any) -> bool:

@@ -27,9 +27,10 @@ from catalog.rows.json_rows import (
     list_items,
     map_entries,
 )
-from hudi_catalog.trino.types import TYPE_PREFIX, BlockKind, Form, ServedColumn, is_list
+from hudi_catalog.trino.types import TYPE_PREFIX, BlockKind, Form, ServedColumn
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
 from table_format.errors import HudiError, ServiceError
+from table_format.schema.nested import is_list
 
 types = pa.types
 

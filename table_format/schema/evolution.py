@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from table_format.codecs.avro_schema_tree import UTC_MICROS
 from table_format.errors import RecordError, SchemaError
 from table_format.meta_columns import META_COLUMNS
+from table_format.schema.nested import holds, is_list
 
 # The stubs lag behind the functions and know no arrays of any type.
 arrow: Any = pa
@@ -54,7 +55,7 @@ def storage_type(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911  one line a
         return _map_of(storage_type(kind.key_type), value)
     if isinstance(kind, pa.StructType):
         return pa.struct([_storage_field(kind.field(index)) for index in range(kind.num_fields)])
-    if _is_list(kind):
+    if is_list(kind):
         return pa.list_(_storage_field(_element(kind)).with_name("element"))
     if types.is_decimal(kind) and kind.bit_width < _DECIMAL_BITS:
         return pa.decimal128(kind.precision, kind.scale)
@@ -150,7 +151,7 @@ def _merge_types(table: pa.DataType, batch: pa.DataType, path: str) -> pa.DataTy
     if isinstance(table, pa.MapType) and isinstance(batch, pa.MapType) and table.key_type == batch.key_type:
         merged: Any = _merge_elements(table.item_field, batch.item_field, f"{path}.value")
         return _map_of(table.key_type, merged)
-    if _is_list(table) and _is_list(batch):
+    if is_list(table) and is_list(batch):
         return pa.list_(_merge_elements(_element(table), _element(batch), f"{path}.element"))
     if table in _PROMOTION_ORDER and batch in _PROMOTION_ORDER:
         return max(table, batch, key=_PROMOTION_ORDER.index)
@@ -188,9 +189,9 @@ def _conform_array(array: Any, kind: pa.DataType, name: str) -> Any:  # noqa: PL
         return _conform_struct(array, kind, name)
     if isinstance(kind, pa.MapType) and isinstance(array.type, pa.MapType):
         return _conform_map(array, kind, name)
-    if _is_list(kind) and _is_list(array.type):
+    if is_list(kind) and is_list(array.type):
         return _conform_list(array, kind, name)
-    if _is_list(kind) and types.is_fixed_size_binary(array.type):
+    if is_list(kind) and types.is_fixed_size_binary(array.type):
         return _vectors(array, kind, name)
     return _cast(array, kind, name)
 
@@ -249,19 +250,12 @@ def _conform_map(array: Any, kind: pa.MapType[Any, Any, Any], name: str) -> Any:
 
 def _with_stored_entries(array: Any, name: str) -> Any:
     """Maps of views, which Arrow takes no rows of, with keys and values in the types in which tables store them."""
-    if not _holds_views(array.type):
+    if not holds(array.type, _is_view):
         return array
     kind: Any = storage_type(array.type)
-    keys, items = (
-        _conform_array(part, stored, name)
-        for part, stored in ((array.keys, kind.key_type), (array.items, kind.item_type))
-    )
+    keys = _conform_array(array.keys, kind.key_type, name)
+    items = _conform_array(array.items, kind.item_type, name)
     return arrow.MapArray.from_arrays(_map_offsets(array), keys, items, type=kind)
-
-
-def _holds_views(kind: Any) -> bool:
-    inner = [kind.value_type] if types.is_dictionary(kind) else [kind.field(at).type for at in range(kind.num_fields)]
-    return _is_view(kind) or any(map(_holds_views, inner))
 
 
 def _map_offsets(array: Any) -> Any:
@@ -314,10 +308,6 @@ def _storage_field(field: pa.Field[Any]) -> pa.Field[Any]:
 
 def _members(kind: pa.StructType) -> list[pa.Field[Any]]:
     return [kind.field(index) for index in range(kind.num_fields)]
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
 
 
 def _element(kind: Any) -> pa.Field[Any]:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
+from table_format.schema.nested import holds
 from table_writer.files.file_change import FileChange
 from table_writer.rows.merge import RowChanges, merged_rows, merged_values, with_constants
 from table_writer.surgery.cost import EditSize
@@ -47,7 +48,7 @@ def _same(old: Any, new: Any) -> bool:
         return False
     if types.is_floating(old.type):
         return _same_bits(old, new)
-    if _holds_floating(old.type):
+    if holds(old.type, types.is_floating):
         return False  # Arrow does not distinguish 0.0 and -0.0 there
     return bool(old.equals(new))
 
@@ -58,12 +59,6 @@ def _same_bits(old: Any, new: Any) -> bool:
         return False
     width = f"u{old.type.bit_width // 8}"
     return np.array_equal(to_numpy(old).view(width)[valid], to_numpy(new).view(width)[valid])
-
-
-def _holds_floating(kind: Any) -> bool:
-    if types.is_floating(kind):
-        return True
-    return any(_holds_floating(kind.field(index).type) for index in range(kind.num_fields))
 
 
 Rows = npt.NDArray[np.int64]
