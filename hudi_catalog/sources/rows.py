@@ -146,23 +146,29 @@ def _of_stream(rows: Any) -> RowStream:
 def _pandas_table(frame: Any, columns: pa.Schema | None) -> pa.Table:
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()  # a named index is meant as a column; unnamed ones are row numbers
-    typed = {
-        name: kind
-        for name in frame.columns
-        if isinstance(name, str) and frame[name].dtype == object
-        if (kind := type_in(columns, name)) is not None and needs_type(kind)
-    }
+    typed = _typed_by_the_table(frame, columns)
     try:
-        arrays = {name: array_of(_without_missing(frame[name]), kind) for name, kind in typed.items()}
         plain = frame.drop(columns=list(typed))
         table = pa.Table.from_pandas(plain, preserve_index=False).replace_schema_metadata(None)
-        for name, array in arrays.items():
-            table = table.append_column(name, array)
-        table = table.select([str(name) for name in frame.columns])
+        for position, name in enumerate(frame.columns):
+            if name in typed:
+                table = table.add_column(position, name, array_of(_without_missing(frame[name]), typed[name]))
     except (pa.ArrowException, ValueError, TypeError) as error:
         reason = " ".join(str(part) for part in error.args)
         raise SchemaError(f"the pandas DataFrame has a column that Arrow cannot hold: {reason}; convert it") from error
     return narrowed(table, columns, fractions=False)
+
+
+def _typed_by_the_table(frame: Any, columns: pa.Schema | None) -> dict[str, pa.DataType]:
+    """Columns of objects that the table's types tell how to read; none where names repeat, which Arrow refuses."""
+    if not frame.columns.is_unique:
+        return {}
+    kinds = {name: type_in(columns, name) for name in frame.columns if isinstance(name, str)}
+    return {
+        name: kind
+        for name, kind in kinds.items()
+        if kind is not None and frame[name].dtype == object and needs_type(kind)
+    }
 
 
 def _table_of_columns(arrays: Mapping[str, Any], columns: pa.Schema | None) -> pa.Table:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hudi_catalog import create_table, open_table
 from hudi_catalog.sources.python_values import array_of, needs_type
+from hudi_catalog.sources.rows import arrow_rows
 from table_format.errors import SchemaError
 from table_format.schema.evolution import conform
 
@@ -153,6 +154,23 @@ def test_what_is_no_such_map_is_refused(tmp_path: Path, value: Any, reason: str)
         create_table(tmp_path / "u", "id bigint, t map<string,timestamp>", record_key="id").upsert(
             [{"id": 1, "t": {"a": dt.datetime(2026, 1, 1)}}]  # noqa: DTZ001  # without a zone on purpose
         )
+
+
+def test_a_frame_whose_names_repeat_is_refused(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", COLUMNS, record_key="id", buckets=1)
+    frame = pd.DataFrame([[1, {"a": 1}, {"b": 2}]], columns=["id", "counts", "counts"])
+    with pytest.raises(SchemaError, match="Duplicate column names found"):
+        table.upsert(frame)
+
+
+def test_columns_of_a_frame_keep_their_order(tmp_path: Path) -> None:
+    rows = arrow_rows(pd.DataFrame(ROWS)[["counts", "id", "price"]], open_schema(tmp_path))
+    assert rows.schema.names == ["counts", "id", "price"]
+
+
+def open_schema(folder: Path) -> pa.Schema:
+    create_table(folder / "t", COLUMNS, record_key="id", buckets=1)
+    return open_table(folder / "t").schema
 
 
 def test_arrays_of_numpy_are_lists() -> None:
