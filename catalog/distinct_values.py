@@ -29,7 +29,7 @@ types = pa.types
 _DRAWN_ROWS, _BUFFER = 65_536, 1 << 20
 _MOST_COLUMNS = 32
 _MOST_KEPT = 1_000
-#: Draws stand while the number of rows is between this times theirs and that part of it.
+#: Draws stand while the bytes of the table are between this times theirs and that part of it.
 _GROWTH = 1.25
 
 
@@ -75,31 +75,31 @@ def in_part(distinct: float, values: float, part: float) -> float:
     return -distinct * math.expm1(max(1.0, values / distinct) * math.log1p(-part))
 
 
-def draws(snapshot: Snapshot, rows: int, columns: Mapping[str, Any]) -> dict[str, Draws]:
+def draws(snapshot: Snapshot, columns: Mapping[str, Any]) -> dict[str, Draws]:
     """Draws of some columns' values from two base files.
 
-    Later snapshots of the open table keep them while it has about as many rows.
+    Later snapshots of the open table keep them while it has about as many bytes.
 
     Args:
         snapshot: of the table.
-        rows: of the table, about.
         columns: types by name; only the first 32 are drawn, and those that the files lack are left out.
     """
     kept: LruCache[Any, tuple[int, Draws | None]]
     kept = memoize(snapshot.client, "draws of columns", lambda: LruCache(_MOST_KEPT))
+    size = snapshot.live_bytes
     asked = list(columns.items())[:_MOST_COLUMNS]
-    found: dict[str, Draws | None] = {}
+    by_name: dict[str, Draws | None] = {}
     for name, kind in asked:
         entry = kept.get((name, kind))
-        if entry is not None and entry[0] / _GROWTH <= rows <= entry[0] * _GROWTH:
-            found[name] = entry[1]
-    missing = {name: kind for name, kind in asked if name not in found}
+        if entry is not None and entry[0] / _GROWTH <= size <= entry[0] * _GROWTH:
+            by_name[name] = entry[1]
+    missing = {name: kind for name, kind in asked if name not in by_name}
     if missing:
         drawn = _drawn(snapshot, missing)
         for name, kind in missing.items():
-            found[name] = drawn.get(name)
-            kept.put((name, kind), (rows, found[name]))
-    return {name: one for name, one in found.items() if one is not None}
+            by_name[name] = drawn.get(name)
+            kept.put((name, kind), (size, by_name[name]))
+    return {name: one for name, one in by_name.items() if one is not None}
 
 
 def _drawn(snapshot: Snapshot, columns: Mapping[str, Any]) -> dict[str, Draws]:
@@ -107,15 +107,15 @@ def _drawn(snapshot: Snapshot, columns: Mapping[str, Any]) -> dict[str, Draws]:
     if len(tables) == 1:
         half = (len(tables[0]) + 1) // 2
         tables = [tables[0].slice(0, half), tables[0].slice(half)]
-    found = {}
+    by_name = {}
     for name in columns if tables else ():
         values = [one_chunk(table.column(name)).drop_null() for table in tables]
         drawn = sum(map(len, values))
         if drawn:
             first, second = (one.unique() for one in values)
             common = pc.sum(pc.is_in(first, value_set=second)).as_py() or 0
-            found[name] = Draws(drawn, len(first), len(second), common)
-    return found
+            by_name[name] = Draws(drawn, len(first), len(second), common)
+    return by_name
 
 
 def _tables(snapshot: Snapshot, schema: pa.Schema) -> list[pa.Table]:

@@ -82,7 +82,7 @@ def summarize(
         if len(keys) == 1 and keys[0] in known:
             known[keys[0]]["distinct"] = estimate
             simple.pop(keys[0], None)
-        for name, values in _drawn(snapshot, rows, simple, known, estimate).items() if draw else ():
+        for name, values in _estimated_distinct(snapshot, rows, simple, known, estimate).items() if draw else ():
             known.setdefault(name, {})["distinct"] = values
         for one in known.values():
             _complete(one, estimate)
@@ -169,7 +169,7 @@ def without_logs(snapshot: Snapshot, rows: Rows, row_count: Any) -> Any:
     return np.where(snapshot.has_logs[rows] | (counts < 0), UNKNOWN_ROWS, counts)
 
 
-def _drawn(
+def _estimated_distinct(
     snapshot: Snapshot,
     rows: Rows,
     columns: Mapping[str, tuple[str, Any, Any]],
@@ -193,7 +193,7 @@ def _drawn(
     }
     if not unclear or not part:
         return {}
-    drawn = draws(snapshot, int(count / part), {source: kind for source, kind, _ in unclear.values()})
+    drawn = draws(snapshot, {source: kind for source, kind, _ in unclear.values()})
     estimates = {}
     for name, (source, _, _) in unclear.items():
         if source in drawn:

@@ -1,8 +1,10 @@
 """Estimates of how many distinct values a column has."""
 
 import datetime as dt
+import random
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +15,10 @@ from hypothesis import strategies as st
 from catalog import Table
 from catalog.distinct_values import Draws, draws, in_part
 from catalog.row_summary import summarize_snapshot
+from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog import create_table
+from table_format.base_file.reader import base_file_batches
+from table_format.storage import Storage
 
 ROWS = 3_000
 COUNTS = st.integers(0, 1_000)
@@ -45,10 +50,10 @@ def test_of_values_that_each_file_has_to_itself() -> None:
 
 @given(st.floats(0, 1e9), st.floats(0, 1e9), st.floats(0, 1))
 def test_a_part_has_some_of_them(distinct: float, values: float, part: float) -> None:
-    found = in_part(distinct, values, part)
-    assert 0 <= found <= distinct
+    estimate = in_part(distinct, values, part)
+    assert 0 <= estimate <= distinct
     if values >= distinct:
-        assert found >= distinct * part * (1 - 1e-9), "at least in proportion"
+        assert estimate >= distinct * part * (1 - 1e-9), "at least in proportion"
 
 
 def test_a_part_of_values_of_one_row_and_of_many() -> None:
@@ -100,32 +105,55 @@ def test_of_columns_without_bounds_that_tell(path: Path) -> None:
 
 
 def test_kept_until_the_table_has_grown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = Table.open(str(path))
-    before = draws(table.snapshot(), ROWS, {"color": pa.string()})
+    snapshot = Table.open(str(path)).snapshot()
+    before = draws(snapshot, {"color": pa.string()})
+    size = snapshot.live_bytes
     with monkeypatch.context() as patched:
         patched.setattr("catalog.distinct_values.base_file_batches", None)
-        assert draws(table.snapshot(), ROWS + ROWS // 5, {"color": pa.string()}) == before
+        patched.setattr(Snapshot, "live_bytes", size + size // 5)
+        assert draws(snapshot, {"color": pa.string()}) == before
+        patched.setattr(Snapshot, "live_bytes", 2 * size)
         with pytest.raises(TypeError):
-            draws(table.snapshot(), 2 * ROWS, {"color": pa.string()})
+            draws(snapshot, {"color": pa.string()})
+        patched.setattr(Snapshot, "live_bytes", size)
         with pytest.raises(TypeError):
-            draws(table.snapshot(), ROWS, {"color": pa.string(), "name": pa.string()})
+            draws(snapshot, {"color": pa.string(), "name": pa.string()})
+
+
+def test_parts_of_a_table_share_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of one partition take many times the bytes of the other's."""
+    chance = random.Random(0)
+    rows = [{"id": n, "p": "ab"[n % 2], "text": chance.randbytes(1 if n % 2 else 400).hex()} for n in range(ROWS)]
+    create_table(tmp_path / "t", "id bigint, p string, text string", record_key="id", partition_by="p").upsert(rows)
+    snapshot = Table.open(str(tmp_path / "t")).snapshot()
+    read: list[str] = []
+
+    def noted(storage: Storage, path: str, *args: Any, **named: Any) -> Any:
+        read.append(path)
+        return base_file_batches(storage, path, *args, **named)
+
+    monkeypatch.setattr("catalog.distinct_values.base_file_batches", noted)
+    for _ in range(2):
+        for row in snapshot.live_rows:
+            summarize_snapshot(snapshot, np.array([row]))
+    assert len(read) == 2, "once from each of two files"
 
 
 def test_none_of_files_that_cannot_be_read(path: Path) -> None:
     for file in path.glob("*.parquet"):
         file.write_bytes(b"PAR1")
-    assert draws(Table.open(str(path)).snapshot(), ROWS, {"color": pa.string()}) == {}
+    assert draws(Table.open(str(path)).snapshot(), {"color": pa.string()}) == {}
 
 
 def test_none_of_columns_that_the_files_lack(path: Path) -> None:
-    assert draws(Table.open(str(path)).snapshot(), ROWS, {"later": pa.string()}) == {}
+    assert draws(Table.open(str(path)).snapshot(), {"later": pa.string()}) == {}
 
 
 def test_only_some_of_many_columns_are_drawn(tmp_path: Path) -> None:
     rows = pa.table({"id": [1, 2], **{f"c{number}": ["a", "b"] for number in range(50)}})
     create_table(tmp_path / "t", rows.schema, record_key="id", buckets=1).bulk_insert(rows)
-    found = draws(Table.open(str(tmp_path / "t")).snapshot(), 2, {f"c{number}": pa.string() for number in range(50)})
-    assert list(found) == [f"c{number}" for number in range(32)]
+    drawn = draws(Table.open(str(tmp_path / "t")).snapshot(), {f"c{number}": pa.string() for number in range(50)})
+    assert list(drawn) == [f"c{number}" for number in range(32)]
 
 
 def test_values_of_partitions_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
