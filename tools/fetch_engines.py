@@ -99,7 +99,7 @@ def main() -> int:
     bundles()
     servers()
     connector()
-    brief_java.make_archives({version: bundle(version) for version in VERSIONS})
+    brief_java.make_archives(APACHE_PYTHON, {version: bundle(version) for version in VERSIONS})
     return 0
 
 

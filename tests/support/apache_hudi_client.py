@@ -89,7 +89,7 @@ class ApacheHudi:
             stderr=self._log,
             cwd=scratch,
             start_new_session=True,
-            env=environ if lasting else {**environ, "JDK_JAVA_OPTIONS": quick(f"hudi-{version}"), "BRIEF_SESSION": "1"},
+            env=environ if lasting else {**environ, "JDK_JAVA_OPTIONS": quick(version), "BRIEF_SESSION": "1"},
         )
         self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pyspark
 from pyspark.sql import SparkSession
 
 from tools.engines.brief_java import quick
@@ -18,7 +17,7 @@ def local_session(log_level: str = "OFF", **options: str) -> SparkSession:
     builder = SparkSession.builder.master("local[2]")
     settings = {
         "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": quick(f"spark-{pyspark.__version__}"),
+        "spark.driver.extraJavaOptions": quick(),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",

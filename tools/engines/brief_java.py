@@ -9,7 +9,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -23,62 +24,50 @@ _QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+Use
 _SECONDS: Final = 300
 
 
-def quick(archive: str) -> str:
+def quick(release: str | None = None) -> str:
     """Options of a Java for minutes.
 
     Args:
-        archive: its name, `spark-4.3.0` or `hudi-1.2.0`; it is used where it was made.
+        release: of Apache Hudi, whose bundle stands before Spark's jars; None for the PySpark that is installed here.
     """
-    path = FOLDER / f"{archive}.jsa"
+    path = _archive(release)
     return f"{_QUICK} -XX:SharedArchiveFile={path}" if path.exists() else _QUICK
 
 
-def make_archives(bundles: Mapping[str, Path]) -> None:
-    """Make those that are missing or older than the jars: of the newest Spark, and of each release of Apache Hudi.
+def make_archives(apache: Path, bundles: Mapping[str, Path]) -> None:
+    """Make those that are missing or older than the jars: of the PySpark here, and of each release of Apache Hudi.
 
     A failure is told; sessions then start as without an archive.
 
     Args:
-        bundles: jars of Apache Hudi for Spark 3.5, by release.
+        apache: the interpreter with the PySpark that releases run on.
+        bundles: their jars, by release.
     """
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, python, class_path in _wanted(bundles):
-        path = FOLDER / f"{name}.jsa"
-        jars = [python.parent, *([Path(class_path)] if class_path else [])]
-        if path.exists() and path.stat().st_mtime > max(one.stat().st_mtime for one in jars):
-            continue
-        print(f"archiving the classes of {name} …", flush=True)
-        try:
-            _make(path, python, class_path)
-        except (OSError, subprocess.SubprocessError) as error:
-            said = (getattr(error, "stderr", None) or b"").decode(errors="replace")
-            print(f"could not archive them: {error}; tests take longer\n{said[-2000:]}", file=sys.stderr)
-
-
-def _wanted(bundles: Mapping[str, Path]) -> Iterator[tuple[str, Path, str]]:
-    """Names of archives, with the interpreter that has Spark, and what stands before Spark's jars on the class path."""
-    newest, apache = ROOT / ".venv/bin/python", ROOT / ".venv-apache/bin/python"
-    if newest.exists():
-        version = subprocess.run(
-            [str(newest), "-c", "import pyspark; print(pyspark.__version__)"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        yield f"spark-{version.stdout.strip()}", newest, ""
+    _make_archive(None, Path(sys.executable), None)
     for release, bundle in bundles.items():
         if apache.exists() and bundle.exists():
-            yield f"hudi-{release}", apache, str(bundle)
+            _make_archive(release, apache, bundle)
 
 
-def _make(path: Path, python: Path, class_path: str) -> None:
+def _archive(release: str | None) -> Path:
+    name = f"spark-{metadata.version('pyspark')}" if release is None else f"hudi-{release}"
+    return FOLDER / f"{name}.jsa"
+
+
+def _make_archive(release: str | None, python: Path, bundle: Path | None) -> None:
+    path = _archive(release)
+    newest = max(one.stat().st_mtime for one in (python.parent, bundle) if one is not None)
+    if path.exists() and path.stat().st_mtime > newest:
+        return
+    print(f"archiving the classes of {path.stem} …", flush=True)
     partial = path.with_suffix(".part")
-    with tempfile.TemporaryDirectory() as scratch:
-        subprocess.run(
-            [str(python), str(SCRIPT), f"{_QUICK} -XX:ArchiveClassesAtExit={partial}", class_path],
-            cwd=scratch,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=True,
-        )
-    partial.replace(path)
+    options = f"{_QUICK} -XX:ArchiveClassesAtExit={partial}"
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            command = [str(python), str(SCRIPT), options, str(bundle or "")]
+            subprocess.run(command, cwd=scratch, capture_output=True, timeout=_SECONDS, check=True)
+        partial.replace(path)
+    except (OSError, subprocess.SubprocessError) as error:
+        output = (getattr(error, "stderr", None) or b"").decode(errors="replace")
+        print(f"could not archive them: {error}; tests take longer\n{output[-2000:]}", file=sys.stderr)
