@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from table_format.base_file.footer import parquet
+from table_format.base_file.footer_fields import ChunkField, MetadataField, chunks_of
 from table_format.codecs.arrow_numpy import one_chunk
+from table_format.codecs.thrift_compact import BINARY, LIST, Struct
 from table_writer.encoding.base_file import BaseFileOptions, with_small_indices
-from table_writer.surgery.compact import BINARY, LIST, Struct
-from table_writer.surgery.footer import ChunkField, Footer, MetadataField, chunks_of, parse_footer
+from table_writer.surgery.footer import Footer, parse_footer
 from table_writer.surgery.policy import CannotSplice
 from table_writer.surgery.source import MemorySource
 

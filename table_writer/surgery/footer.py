@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from table_writer.surgery.compact import (
+from table_format.base_file.footer_fields import ChunkField, FileField, GroupField, MetadataField, chunks_of
+from table_format.codecs.thrift_compact import (
     BINARY,
     I16,
     I32,
@@ -41,36 +42,6 @@ _PLAIN_NUMBERS = {
 _DECIMAL128_BYTES = 16
 TAIL = 8
 """Bytes after the footer: its length and the magic."""
-
-
-class FileField:
-    """Fields of `FileMetaData`."""
-
-    SCHEMA, ROWS, GROUPS, TEXTS, CREATED_BY, ORDERS = 2, 3, 4, 5, 6, 7
-    KNOWN = frozenset(range(1, 8))  # 8 and 9 are of encryption
-
-
-class GroupField:
-    """Fields of `RowGroup`."""
-
-    CHUNKS, BYTES, ROWS, SORTING, OFFSET, COMPRESSED, ORDINAL = range(1, 8)
-    KNOWN = frozenset(range(1, 8))
-
-
-class ChunkField:
-    """Fields of `ColumnChunk`."""
-
-    OFFSET, METADATA, OFFSET_INDEX, OFFSET_INDEX_SIZE, COLUMN_INDEX, COLUMN_INDEX_SIZE = range(2, 8)
-    KNOWN = frozenset(range(2, 8))  # 1 names another file; 8 and 9 are of encryption
-
-
-class MetadataField:
-    """Fields of `ColumnMetaData`."""
-
-    TYPE, PATH, VALUES, BYTES, COMPRESSED = 1, 3, 5, 6, 7
-    DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, BLOOM, BLOOM_SIZE = 9, 10, 11, 14, 15
-    KNOWN = frozenset(range(1, 18))
-    NEEDED = frozenset((TYPE, PATH, VALUES, BYTES, COMPRESSED, DATA_PAGE))
 
 
 class SchemaField:
@@ -224,12 +195,6 @@ def footer_bytes(footer: Footer, groups: list[Struct], texts: Mapping[str, str |
         meta[FileField.TEXTS] = (LIST, (STRUCT, _with_texts(meta, texts)))
     with _without_collector():
         return write_struct(dict(sorted(meta.items())))
-
-
-def chunks_of(group: Struct) -> list[Struct]:
-    """The column chunks of a row group."""
-    chunks: list[Struct] = group[GroupField.CHUNKS][1][1]
-    return chunks
 
 
 def chunk_range(chunk: Struct) -> tuple[int, int]:

@@ -11,21 +11,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from table_format.base_file.footer_fields import ChunkField, GroupField, MetadataField, chunks_of
+from table_format.codecs.thrift_compact import STRUCT, Struct
 from table_format.storage import Storage
 from table_format.threads import compute_threads
 from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.encoding.meta_columns import constant
-from table_writer.surgery.compact import STRUCT, Struct
 from table_writer.surgery.encode import EncodedColumns, RowsToEncode, WriterArguments, encode_columns, rows_to_encode
 from table_writer.surgery.footer import (
     MAGIC,
-    ChunkField,
     Footer,
-    GroupField,
-    MetadataField,
     bloom_size,
     chunk_range,
-    chunks_of,
     footer_bytes,
     moved_chunk,
     parsed_by_pyarrow,

@@ -16,9 +16,9 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from table_format.base_file.footer import footer
+from table_format.codecs.thrift_compact import read_struct, write_struct
 from table_format.storage import Storage
 from table_writer.encoding.base_file import BaseFileOptions, key_range
-from table_writer.surgery.compact import read_struct, write_struct
 from table_writer.surgery.key_texts import key_texts
 from table_writer.surgery.page_index import moved_offset_indexes
 from table_writer.surgery.splice import Dropped, FileEdit, NewColumns

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from table_writer.surgery.compact import read_struct
+from table_format.codecs.thrift_compact import read_struct
 
 CODECS = {0: None, 1: "snappy", 2: "gzip", 4: "brotli", 5: "lz4", 6: "zstd", 7: "lz4_raw"}
 DATA, INDEX, DICTIONARY, DATA_V2 = range(4)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from table_writer.surgery.compact import read_struct, write_struct
+from table_format.codecs.thrift_compact import read_struct, write_struct
 from tests.support.parquet_pages import check_pages
 
 
