@@ -131,7 +131,7 @@ def measured(task: MeasureTask) -> EncodedSize:
     stream = pa.BufferOutputStream()
     schema = avro_to_arrow(files.footer_schema)
     result = encode_parts(
-        stream, iter((table,)), files.footer_schema, schema, settings, footer_texts=files.footer_texts
+        stream, iter((table,)), files.footer_schema, schema, settings, several=False, footer_texts=files.footer_texts
     )
     groups = [result.metadata.row_group(number) for number in range(result.metadata.num_row_groups)]
     data = sum(group.column(index).total_compressed_size for group in groups for index in range(group.num_columns))

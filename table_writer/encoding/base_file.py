@@ -37,6 +37,7 @@ from table_format.config.option_values import flag, fraction, whole_number
 from table_format.errors import CorruptFileError, OptionError
 from table_format.meta_columns import COMMIT_SEQNO, RECORD_KEY
 from table_format.storage import Storage, stream_errors
+from table_writer.encoding.float_chunks import FloatChunks, has_float_leaves
 
 _CODECS = {
     "ZSTD": "zstd",
@@ -244,10 +245,9 @@ def write_base_file(
         footer_texts: further footer keys, such as the Spark version, by which Spark's readers choose the calendar.
         key_texts: those about the record keys where they are known, see `same_key_texts`.
     """
+    texts = {"footer_texts": footer_texts, "key_texts": key_texts}
     parts = iter((with_small_indices(table),))
-    return write_base_file_parts(
-        storage, path, parts, avro_schema_json, options, footer_texts=footer_texts, key_texts=key_texts
-    )
+    return write_base_file_parts(storage, path, parts, avro_schema_json, options, several=False, **texts)
 
 
 def write_base_file_parts(
@@ -257,6 +257,7 @@ def write_base_file_parts(
     avro_schema_json: str,
     options: Mapping[str, str] | None = None,
     *,
+    several: bool = True,
     footer_texts: Mapping[str, str] | None = None,
     key_texts: Mapping[str, str] | None = None,
 ) -> BaseFileResult:
@@ -268,15 +269,15 @@ def write_base_file_parts(
         parts: one table or more, in record key order. The first one's columns decide how all are encoded.
         avro_schema_json: the Avro schema with meta fields, to which columns are cast.
         options: write options, see `BaseFileOptions`.
+        several: whether there may be more parts than one.
         footer_texts: further keys for the footer.
         key_texts: see `write_base_file`.
     """
     settings = BaseFileOptions.of(options or {})
     schema = avro_to_arrow(avro_schema_json)
+    texts = {"footer_texts": footer_texts, "key_texts": key_texts}
     with stream_errors(path), storage.open_output(path) as stream:
-        return encode_parts(
-            stream, parts, avro_schema_json, schema, settings, footer_texts=footer_texts, key_texts=key_texts
-        )
+        return encode_parts(stream, parts, avro_schema_json, schema, settings, several=several, **texts)
 
 
 def encode_parts(
@@ -286,6 +287,7 @@ def encode_parts(
     schema: pa.Schema,
     settings: BaseFileOptions,
     *,
+    several: bool = True,
     footer_texts: Mapping[str, str] | None = None,
     key_texts: Mapping[str, str] | None = None,
 ) -> BaseFileResult:
@@ -297,32 +299,38 @@ def encode_parts(
         avro_schema_json: for the footer.
         schema: the columns of it.
         settings: how columns are encoded.
+        several: whether there may be more parts than one.
         footer_texts: further keys for the footer.
         key_texts: see `write_base_file`.
     """
     conformed = (as_schema(part, schema).replace_schema_metadata(None) for part in parts)
     collected: list[pq.FileMetaData] = []
+    floats = FloatChunks(several=several and has_float_leaves(schema))
     keys = _FooterKeys(settings)
     rows = 0
     writer: Any = None
     with contextlib.ExitStack() as stack:
         for part in conformed:
+            size = settings.rows_per_group(part)
+            floats.add(part, size)
             if writer is None:
                 arguments = settings.writer_arguments(part)
                 writer = stack.enter_context(
                     parquet.ParquetWriter(
-                        stream, part.schema, metadata_collector=collected, store_schema=False, **arguments
+                        floats.sink(stream), part.schema, metadata_collector=collected, store_schema=False, **arguments
                     )
                 )
             rows += len(part)
             if key_texts is None and RECORD_KEY in part.column_names:
                 keys.add(part.column(RECORD_KEY))
             if len(part):
-                writer.write_table(part, row_group_size=settings.rows_per_group(part))
+                writer.write_table(part, row_group_size=size)
             del part  # before the next one is made
         known = {**(footer_texts or {}), AVRO_SCHEMA: avro_schema_json, MODEL_NAME: "avro"}
         writer.add_key_value_metadata({**known, **(key_texts or keys.texts())})
-    return BaseFileResult(stream.tell(), rows, collected[0])
+        floats.hold()
+    metadata = floats.finish() or collected[0]
+    return BaseFileResult(stream.tell(), rows, metadata)
 
 
 def same_key_texts(footer: BaseFileFooter, options: Mapping[str, str]) -> dict[str, str] | None:

@@ -15,6 +15,7 @@ from table_format.base_file.footer_fields import ChunkField, MetadataField, chun
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.codecs.thrift_compact import BINARY, LIST, Struct
 from table_writer.encoding.base_file import BaseFileOptions, with_small_indices
+from table_writer.encoding.float_chunks import FloatLeaves
 from table_writer.surgery.footer import Footer, parse_footer
 from table_writer.surgery.policy import CannotSplice
 from table_writer.surgery.source import MemorySource
@@ -109,7 +110,11 @@ def encode_columns(rows: RowsToEncode, footer: Footer, *, indexed: bool) -> Enco
     encoded = parse_footer(source.read(start, source.size - _TAIL - start), start)
     if len(encoded.groups) != 1:
         raise CannotSplice(f"{len(table)} rows came out as {len(encoded.groups)} row groups")
-    return EncodedColumns(source, _matched(encoded, footer, table.column_names), len(table))
+    chunks = _matched(encoded, footer, table.column_names)
+    floats = FloatLeaves.of(table)
+    if floats:
+        chunks = {leaf: floats.corrected(chunk) for leaf, chunk in chunks.items()}
+    return EncodedColumns(source, chunks, len(table))
 
 
 def _matched(encoded: Footer, footer: Footer, columns: list[str]) -> dict[int, Struct]:
