@@ -24,6 +24,7 @@ from catalog.stages.placement import WORDS, KeyPlacement
 from spark_writer.blocks import placements
 from spark_writer.read.file_index import READER_OPTIONS, NativeFiles
 from spark_writer.read.jvm import Jvm, elements
+from spark_writer.read.parquet_format import parquet_format
 from table_format.errors import UnsupportedTableError
 
 #: The column that holds a bucket's number, in a form by which Spark places rows.
@@ -140,7 +141,7 @@ def placed_rows(
     translated = [strategy.translateFilter(one, True) for one in of_files]
     pushed = jvm.seq([one.get() for one in translated if one.isDefined()])
     hadoop = jvm.java_session.sessionState().newHadoopConfWithOptions(options)
-    reader = jvm.sources.parquet.ParquetFileFormat().buildReaderWithPartitionValues(
+    reader = parquet_format(jvm.made).buildReaderWithPartitionValues(
         jvm.java_session, relation.dataSchema(), partition_schema, schema, pushed, options, hadoop
     )
     parts = _file_partitions(jvm, source, rows, tasks, partition_schema)

@@ -23,6 +23,7 @@ from spark_writer.filters import from_condition, from_spark_column, from_spark_s
 from spark_writer.read.file_index import READER_OPTIONS, NativeFiles, exact_partition_columns, native_frame
 from spark_writer.read.generations import Generation, Rows, converted, generations, promotions, table_schema
 from spark_writer.read.jvm import why_unreachable
+from spark_writer.read.parquet_format import reader_limits
 from spark_writer.session import use_this_interpreter
 from spark_writer.worker_errors import Batches, Worker, in_worker
 from table_format.schema.evolution import conform
@@ -119,7 +120,7 @@ class _Parts:
         """All rows of files that are chosen already."""
         paths: list[Any] = self._snapshot.take_files(part.rows).column("path").to_pylist()
         schema = part.schema(self.schema)
-        reader = self._session.read.schema(schema).options(**READER_OPTIONS)
+        reader = self._session.read.schema(schema).options(**READER_OPTIONS, **reader_limits(schema))
         files = reader.parquet(*map(self._snapshot.client.storage.full_uri, paths))
         # Spark's INSERT INTO takes a relation with a single path, and OVERWRITE would delete that file.
         return files.select("*") if len(paths) == 1 else files

@@ -32,6 +32,7 @@ from pushdown.verdict import CannotPrune
 from spark_writer.filters import from_catalyst
 from spark_writer.read.generations import Generation, is_order_kept
 from spark_writer.read.jvm import Jvm, elements
+from spark_writer.read.parquet_format import parquet_format
 from table_format.codecs.arrow_numpy import one_chunk, to_numpy
 
 Rows = NDArray[np.int64]
@@ -187,7 +188,7 @@ class SnapshotFileIndex:
         """The relation of Spark that reads these files; each passes this object to the JVM once."""
         jvm = self.jvm
         options = jvm.map(dict(READER_OPTIONS))
-        schema, reader = jvm.schema(self._files.schema.json()), jvm.sources.parquet.ParquetFileFormat()
+        schema, reader = jvm.schema(self._files.schema.json()), parquet_format(jvm.made)
         return jvm.sources.HadoopFsRelation(
             self, self._partition_schema, schema, jvm.nothing, reader, options, jvm.java_session
         )

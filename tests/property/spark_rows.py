@@ -187,6 +187,8 @@ def rows(kinds: dict[str, pa.DataType] | None = None) -> pa.Table:
             start = file * max(0, len(pool) - 3) // (FILES - 1)
             some = [*pool[start : start + chance.choice([1, 2, 4])], *[None] * chance.choice([0, 0, 1])]
             values += [chance.choice(some) for _ in range(ROWS)] if file != FILES // 2 else [None] * ROWS
+        if name in {"f32", "f64"}:  # NaN and both zeros beside small numbers
+            values[ROWS : ROWS + 4] = [NAN, -0.0, 0.0, 1.0]
         # Values that no window holds stand in the last file.
         values[-len(pool) :] = pool if len(pool) < ROWS else values[-len(pool) :]
         columns[name] = _array(values, own).cast(kind)

@@ -1,0 +1,129 @@
+"""Values by which Spark's Parquet reader skips rows that meet a filter, for any PySpark."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from hudi_catalog import Table, create_table
+from spark_writer.read import dataframe
+from spark_writer.read.jvm import Jvm
+from table_writer.encoding.float_chunks import FloatLeaves
+
+_NAN = float("nan")
+_FLOATS = [1.0, _NAN, -0.0, 0.0, 2.5, -3.0]
+#: Days that java.sql.Date does not tell apart: those that the calendar of 1582 lacks, and one that Samoa lacks.
+_DAYS = [dt.date(1582, 10, 4), dt.date(1582, 10, 14), dt.date(1582, 10, 24), dt.date(1812, 6, 24)]
+_DAYS += [dt.date(2011, 12, day) for day in (29, 30, 31)]
+_FILTERS = [
+    *(f"f {test}" for test in (
+        "> 5", ">= 'NaN'", "= 'NaN'", "<> 1", "<=> 'NaN'", "= 0", "= -0.0D", "<= -0.0D", ">= 0", "IN (0, 7)",
+        "IN (-0.0D, 1)", "NOT IN (1, 9)", "= 1", "< 2", "<= 2.5D", "IN (1, 2, 3)", "< 0",
+    )),
+    "g > 5", "g = 0", "g IN (0, 7)", "s.f > 5", "s.f IN (0, 7)",
+    "NOT (f <= 5)", "NOT (f <=> 1D)", "(f > 5 AND id > 2) OR f = 1", "NOT (f < 0 OR g < 0)",
+    *(f"day {op} DATE '{day}'" for day in _DAYS for op in ("=", ">")),
+    *(f"at {op} TIMESTAMP '{_DAYS[1]}'" for op in ("=", ">", "<")),
+    *(f"day {op} DATE '{_DAYS[place]}'" for place in (1, 5) for op in (">=", "<", "<=", "<>")),
+    f"day IN (DATE '{_DAYS[1]}', DATE '1970-01-01')", f"day NOT IN (DATE '{_DAYS[1]}', DATE '{_DAYS[4]}')",
+    "id = 3", "NOT (id IN (3, 4))", "id > 3 OR day < DATE '2000-01-01'",
+]  # fmt: skip
+
+
+def _write(path: Path) -> Table:
+    """Files of one or of two rows, numbers beside each number."""
+    table = create_table(
+        path,
+        "id int, p int, f double, g float, s struct<f: double>, day date, at timestamp",
+        record_key="id",
+        partition_by="p",
+        buckets=1,
+    )
+    pairs = [(one,) for one in _FLOATS] + [(1.0, _NAN), (_NAN, -0.0), (-0.0, 2.5)]
+    # several times each, for dictionaries
+    rows = [(part, value) for part, pair in enumerate(pairs) for value in pair * 3]
+    numbers = [value for _, value in rows]
+    days = [_DAYS[part % len(_DAYS)] for part, _ in rows]
+    midnights = [dt.datetime(day.year, day.month, day.day, tzinfo=dt.UTC) for day in days]
+    columns = {
+        "id": pa.array(range(len(rows)), pa.int32()),
+        "p": pa.array([part for part, _ in rows], pa.int32()),
+        "f": numbers,
+        "g": pa.array(numbers, pa.float32()),
+        "s": [{"f": value} for value in numbers],
+        "day": days,
+        "at": pa.array(midnights, pa.timestamp("us", "UTC")),
+    }
+    table.bulk_insert(pa.table(columns))
+    return table
+
+
+@contextmanager
+def _time_zone(spark: SparkSession, name: str) -> Iterator[None]:
+    """Another zone of the JVM, which is not that of the session."""
+    zones = Jvm(spark).root.java.util.TimeZone
+    before = zones.getDefault()
+    zones.setDefault(zones.getTimeZone(name))
+    try:
+        yield
+    finally:
+        zones.setDefault(before)
+
+
+@contextmanager
+def _interpreted(spark: SparkSession) -> Iterator[None]:
+    """Without code made for each query, which takes longer than it runs."""
+    key = "spark.sql.codegen.wholeStage"
+    before = str(spark.conf.get(key))
+    spark.conf.set(key, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(key, before)
+
+
+def _counts(frame: DataFrame, filters: list[str]) -> dict[str, int]:
+    return {text: frame.where(text).count() for text in filters}
+
+
+def _counted_at_once(frame: DataFrame, filters: list[str]) -> dict[str, int]:
+    """The counts by one query, which reads all rows: nothing is handed to the reader."""
+    rows = frame.selectExpr(*(f"({text}) AS t{place}" for place, text in enumerate(filters))).collect()
+    return {text: sum(bool(row[place]) for row in rows) for place, text in enumerate(filters)}
+
+
+def check_values_that_readers_skip(spark: SparkSession, path: str) -> None:
+    """Frames of ours, of files whose statistics and dictionaries mislead Spark's reader as Arrow's mostly do."""
+    with tempfile.TemporaryDirectory() as folder, _time_zone(spark, "Pacific/Apia"), _interpreted(spark):
+        with mock.patch.object(FloatLeaves, "__bool__", return_value=False):
+            table = _write(Path(folder) / "t")
+        frame = table.to_spark(spark)
+        wanted = _counted_at_once(frame, _FILTERS)
+        assert _counts(frame, _FILTERS) == wanted
+        of_spark = _counts(spark.read.parquet(*frame.inputFiles()), _FILTERS)
+        misled = [text for text in _FILTERS if of_spark[text] != wanted[text]]
+        assert {"f > 5", "f = 0", "s.f IN (0, 7)", "day = DATE '1582-10-14'", "day = DATE '2011-12-30'"} <= {*misled}
+        with mock.patch.object(dataframe, "why_unreachable", return_value="a reason"):
+            unplanned = table.to_spark(spark)
+        assert _counts(unplanned, misled) == {text: wanted[text] for text in misled}
+
+
+def check_floats_that_any_reader_finds(spark: SparkSession, path: str) -> None:
+    """Files of ours by Spark's reader alone, as Apache Hudi uses it."""
+    with tempfile.TemporaryDirectory() as folder, _interpreted(spark):
+        table = _write(Path(folder) / "t")
+        table.delete("id = 1")
+        files = spark.read.parquet(*table.to_spark(spark).inputFiles())
+        # 0.0 is not looked for by the sign of -0.0, and NaN is above all bounds
+        others = {"day", "at", "-0.0D", "NaN"}
+        filters = [text for text in _FILTERS if others.isdisjoint(re.findall(r"[\w.-]+", text))]
+        assert len(filters) > 20
+        assert _counts(files, filters) == _counted_at_once(files, filters)
