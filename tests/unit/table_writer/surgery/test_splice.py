@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import math
 import os
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from pyarrow import fs
 
 from table_format.base_file.footer import footer
+from table_format.base_file.footer_fields import ChunkField, MetadataField, chunks_of
 from table_format.errors import MissingFileError
 from table_format.storage import Storage
 from table_format.threads import within_threads
@@ -364,3 +366,21 @@ def test_indices_of_one_byte_are_encoded_to_the_same_bytes(tmp_path, monkeypatch
     wide = encode_columns(rows_to_encode(rows, footer, BaseFileOptions(), {}), footer, indexed=True)
     assert narrow.source.buffer.equals(wide.source.buffer)
     assert pq.read_table(pa.BufferReader(narrow.source.buffer)).equals(pq.read_table(tmp_path / "f"))
+
+
+def test_bounds_of_changed_columns_hold_nan(tmp_path):
+    old = pa.table({"n": range(6), "f": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "z": [0.5] * 6})
+    pq.write_table(old, tmp_path / "old", row_group_size=2, write_page_index=True, store_schema=False)
+    new = NewColumns(pa.table({"f": [math.nan, 3.0], "z": [-0.0, -0.0]}))
+    appended = pa.table({"n": [7], "f": [math.nan], "z": [0.0]})
+    storage = Storage(str(tmp_path))
+    metadata = splice(storage, "old", "new", FileEdit({1: new}, [appended]), BaseFileOptions()).metadata
+    chunks = [metadata.row_group(group).column(1) for group in range(4)]
+    bounds = [(chunk.statistics.min, chunk.statistics.max) for chunk in chunks]
+    assert bounds == [(1.0, 2.0), (-math.inf, math.inf), (5.0, 6.0), (-math.inf, math.inf)]
+    assert [chunk.has_column_index for chunk in chunks] == [True, False, True, False]
+    with open_source(storage, "new") as source:
+        groups = read_footer(source).groups
+    metadatas = [chunks_of(group)[2][ChunkField.METADATA][1] for group in groups]
+    assert [MetadataField.ENCODING_STATISTICS in one for one in metadatas] == [True, False, True, True]
+    assert str(pq.read_table(tmp_path / "new")["f"].to_pylist()) == str([1.0, 2.0, math.nan, 3.0, 5.0, 6.0, math.nan])
