@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 # The oldest PySpark supported; Apache Hudi's Spark 3.5 bundles run on it too.
 OLDEST_PYSPARK := 3.5.0
+# The oldest of the other packages, as pyproject.toml has them; for newer Pythons there are none of some.
+OLDEST := pyarrow==20.0.0 numpy==1.26.* pandas==2.2.* fastavro==1.9.* google-crc32c==1.5.* isal==1.7.* xxhash==3.4.* rich==13.0.* sqlglot==30.22.* typer==0.20.0 duckdb==1.2.*
 PACKAGES := table_format pushdown catalog table_writer spark_writer hudi_catalog
 
 .DEFAULT_GOAL := help
@@ -28,7 +30,8 @@ $(BIN)/.installed: pyproject.toml
 
 $(APACHE_VENV)/bin/.installed: Makefile
 	$(PYTHON) -m venv $(APACHE_VENV)
-	$(APACHE_VENV)/bin/python -m pip install --quiet 'pyspark==$(OLDEST_PYSPARK)' pyarrow pandas numpy fastavro google-crc32c isal xxhash rich sqlglot typer
+	$(APACHE_VENV)/bin/python -m pip install --quiet --only-binary :all: $(OLDEST) || $(APACHE_VENV)/bin/python -m pip install --quiet pyarrow 'pandas<3' numpy fastavro google-crc32c isal xxhash rich sqlglot typer duckdb
+	$(APACHE_VENV)/bin/python -m pip install --quiet 'pyspark==$(OLDEST_PYSPARK)'
 	$(APACHE_VENV)/bin/python -m pip install --quiet --no-deps --editable .
 	@touch $@
 

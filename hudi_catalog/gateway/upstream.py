@@ -214,7 +214,8 @@ class Upstream:
 
     def __init__(self, settings: ProxySettings, tls: ssl.SSLContext | None = None) -> None:
         self._settings = settings
-        self._tls: ssl.SSLContext | bool = True if tls is None else tls
+        # not True: to aiohttp before 3.9.2 that meant not to check the certificate
+        self._tls = ssl.create_default_context() if tls is None else tls
         self._session: aiohttp.ClientSession | None = None
         self._raw = RawUpstream(settings, tls)
 

@@ -55,7 +55,8 @@ def _is_wider(kind: Any, target: Any, *, fractions: bool) -> bool:
         return fractions
     if types.is_struct(kind) and types.is_struct(target):
         own, other = _members(kind), _members(target)
-        return list(own) == list(other) and all(
+        # pyarrow before 24 sorts the members of dicts by name, and casts them by name
+        return own.keys() == other.keys() and all(
             own[name] == other[name] or _is_wider(own[name], other[name], fractions=fractions) for name in own
         )
     if types.is_map(kind) and types.is_map(target):

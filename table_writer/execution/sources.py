@@ -108,7 +108,7 @@ class ArrowRows(RowSource):
         chunk: list[pa.RecordBatch] = []
         size = 0
         for batch in self._source.batches():
-            rows = batch.select(self._names)
+            rows = self._measurable(batch.select(self._names))
             count = max(1, -(-rows.nbytes // most))
             step = -(-rows.num_rows // count)
             for start in range(0, rows.num_rows, max(1, step)):
@@ -131,6 +131,14 @@ class ArrowRows(RowSource):
                 some = pa.Table.from_batches([batch.select(self._names).slice(0, _SAMPLE_ROWS - sample.num_rows)])
                 sample = pa.concat_tables([sample, conform(some, self._schema)])
         return rows, sample.combine_chunks()
+
+    def _measurable(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows, without views where pyarrow (before 24) cannot measure them."""
+        try:
+            rows.nbytes  # noqa: B018
+        except pa.ArrowTypeError:
+            [rows] = conform(pa.Table.from_batches([rows]), self._schema).combine_chunks().to_batches() or [rows]
+        return rows
 
     def __enter__(self) -> Self:
         return self
@@ -217,7 +225,7 @@ class _Spool:
         self._folder.remove()
 
     def _keep(self, batch: pa.RecordBatch) -> None:
-        self._size += batch.nbytes
+        self._size += _size(batch)
         if self._size <= self._memory:
             self._aside.append(batch)
             return
@@ -294,3 +302,11 @@ def _without_zone(kind: Any, path: str) -> str | None:
 def _with_comment_only(field: Any) -> Any:
     comment = (field.metadata or {}).get(b"comment")
     return field.remove_metadata() if comment is None else field.with_metadata({b"comment": comment})
+
+
+def _size(batch: pa.RecordBatch) -> int:
+    """Bytes of a batch in memory."""
+    try:
+        return batch.nbytes
+    except pa.ArrowTypeError:
+        return batch.get_total_buffer_size()  # see `_measurable`

@@ -40,6 +40,23 @@ def test_every_operation_on_the_oldest_pyspark(tmp_path: Path, name: str) -> Non
     assert comparable(table.to_pylist(), schema.names) == comparable(wanted.to_pylist(), schema.names)
 
 
+def test_writes_without_spark_on_the_oldest_packages(tmp_path: Path) -> None:
+    """The interpreter of the oldest PySpark has the oldest of all packages, where they exist for this Python."""
+    python, _ = environment()
+    if not python.exists():
+        skip_or_fail(f"no environment with PySpark {OLDEST} at {python}: run `make engines`")
+    script = Path(__file__).with_name("oldest_script.py")
+    done = subprocess.run(
+        [str(python), str(script), str(tmp_path)], capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    report = json.loads(done.stdout.splitlines()[-1])
+    print(report["packages"])
+    assert report["texts"] == {"0": "", "1": "x", "2": "two", "3": "three", "4": "xxxx", "5": "xxxxx", "7": "seven"}
+    assert report["inner"] == {"n": 2, "many": [3]}
+    assert report["kept"] >= report["found"] == 1
+
+
 def test_planned_reads_on_the_oldest_pyspark(tmp_path: Path) -> None:
     python, _ = environment()
     if not python.exists():
