@@ -100,9 +100,9 @@ class FloatChunks:
     def add(self, table: pa.Table, row_group_size: int) -> None:
         """Look at rows that are written next, as row groups of this size."""
         whole = FloatLeaves.of(table)
+        divided = bool(whole) and len(table) > row_group_size
         for start in range(0, len(table), row_group_size):
-            one = whole if len(table) <= row_group_size else FloatLeaves.of(table.slice(start, row_group_size))
-            self._groups.append(one if whole else whole)
+            self._groups.append(FloatLeaves.of(table.slice(start, row_group_size)) if divided else whole)
 
     def sink(self, stream: Any) -> Any:
         """What the writer is opened on, once the first rows were added."""
