@@ -36,7 +36,8 @@ _SHARED: Final = frozenset({"WithCTE", "CTERelationDef", "CTERelationRef"})
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 #: Of a join's sides, those whose rows are still placed in its result.
 _KEPT: Final = {"Inner": (0, 1), "LeftOuter": (0,), "LeftSemi": (0,), "LeftAnti": (0,), "RightOuter": (1,)}
-#: Sides of which one is hashed; else the right one is.
+#: Sides of which one is hashed; else the right one is. Never one whose rows are all kept: where Spark 3.5.0 generates
+#: no code, as of more than 100 columns, it then loses pairs of a join that has another condition besides.
 _HASHED: Final = {"Inner": (0, 1), "FullOuter": (0, 1), "RightOuter": (0,)}
 _JOINED: Final = frozenset([*_KEPT, "FullOuter"])
 
@@ -389,7 +390,8 @@ class _Query:
         if not node.sorted:
             strategy = self._jvm.companion("org.apache.spark.sql.catalyst.plans.logical.SHUFFLE_HASH")
             wanted = self._jvm.root.scala.Some(self._logical.HintInfo(self._jvm.root.scala.Some(strategy)))
-            hint = self._logical.JoinHint(wanted, wanted)
+            sides = _HASHED.get(kind, (1,))
+            hint = self._logical.JoinHint(*(wanted if side in sides else self._jvm.nothing for side in (0, 1)))
         joined = self._logical.Join(left, right, plan.joinType(), self._jvm.root.scala.Some(condition), hint)
         return joined, None if kind == "FullOuter" else other if kind == "RightOuter" else one
 

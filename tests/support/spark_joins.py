@@ -106,6 +106,17 @@ def check_every_join(spark: SparkSession, folder: Path) -> None:
     assert "8 files by bucket in 4 tasks" in shown
 
 
+def check_outer_joins_without_generated_code(spark: SparkSession, folder: Path) -> None:
+    """As of plans of more than 100 columns; Spark 3.5.0 then loses pairs if the rows that are all kept are hashed."""
+    orders, parts = table(spark, folder, "orders"), table(spark, folder, "parts")
+    text = "orders.id = parts.id AND v < w"
+    for how in HOWS:
+        theirs = bare(orders.to_df()).join(bare(parts.to_df()), F.expr(text), how)
+        names = [name for name in theirs.columns if name in {"v", "w"}]
+        with conf(spark, spark_sql_codegen_wholeStage="false"):
+            check_same(orders.join(parts, text, how, columns=names), theirs.select(*names))
+
+
 def check_group_by(spark: SparkSession, folder: Path) -> None:
     orders, lines = table(spark, folder, "orders"), table(spark, folder, "lines")
     check_same(orders.group_by("id").agg("sum(v) AS s"), orders.to_df().groupBy("id").agg(F.sum("v").alias("s")))
