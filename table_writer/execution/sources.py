@@ -107,7 +107,7 @@ class ArrowRows(RowSource):
         """The rows, in lists of batches of about `most` bytes."""
         chunk: list[pa.RecordBatch] = []
         size = 0
-        for batch in self._source.batches():
+        for batch in filter(len, self._source.batches()):
             rows = self._measurable(batch.select(self._names))
             count = max(1, -(-rows.nbytes // most))
             step = -(-rows.num_rows // count)
@@ -137,7 +137,7 @@ class ArrowRows(RowSource):
         try:
             rows.nbytes  # noqa: B018
         except pa.ArrowTypeError:
-            [rows] = conform(pa.Table.from_batches([rows]), self._schema).combine_chunks().to_batches() or [rows]
+            [rows] = conform(pa.Table.from_batches([rows]), self._schema).combine_chunks().to_batches()
         return rows
 
     def __enter__(self) -> Self:

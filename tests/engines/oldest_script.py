@@ -27,7 +27,8 @@ def main(folder: Path) -> None:
     table = create_table(folder / "t", columns, record_key="id", buckets=2)
     numbers = pa.array(range(6), pa.int32())
     views = pa.table({"id": numbers, "text": pa.array(["x" * n for n in range(6)], pa.string_view())})
-    table.insert(pa.RecordBatchReader.from_batches(views.schema, iter(views.to_batches(max_chunksize=2))))
+    batches = [*views.to_batches(max_chunksize=2), views.to_batches()[0].slice(0, 0)]
+    table.insert(pa.RecordBatchReader.from_batches(views.schema, iter(batches)))
     table.upsert([{"id": 7, "text": "seven", "inner": {"n": 2, "many": [3]}, "amount": Decimal("1.5")}])
     table.update({"text": "'two'"}, where="id = 2")
     merged = pa.table({"id": pa.array([3, 9], pa.int32()), "text": ["three", "nine"]})
