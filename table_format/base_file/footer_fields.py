@@ -1,11 +1,20 @@
-"""Numbers of fields in the structs of a Parquet footer.
+"""How a Parquet footer stands in its file, and the numbers of fields in its structs.
 
 Source: `parquet.thrift` of the Parquet format 2.12.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from table_format.codecs.thrift_compact import Struct
+
+MAGIC = b"PAR1"
+TAIL = 8
+"""Bytes after the footer: its length and the magic."""
 
 
 class FileField:
@@ -48,3 +57,11 @@ def chunks_of(group: Struct) -> list[Struct]:
     """The column chunks of a row group."""
     chunks: list[Struct] = group[GroupField.CHUNKS][1][1]
     return chunks
+
+
+def parsed_by_pyarrow(data: bytes) -> pq.FileMetaData:
+    """Pyarrow's view of the bytes of a footer."""
+    whole = b"".join([MAGIC, data, len(data).to_bytes(4, "little"), MAGIC])
+    read: Any = pq.read_metadata
+    result: pq.FileMetaData = read(pa.BufferReader(whole))
+    return result

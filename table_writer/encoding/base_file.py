@@ -36,8 +36,9 @@ from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.config.option_values import flag, fraction, whole_number
 from table_format.errors import CorruptFileError, OptionError
 from table_format.meta_columns import COMMIT_SEQNO, RECORD_KEY
+from table_format.schema.nested import holds
 from table_format.storage import Storage, stream_errors
-from table_writer.encoding.float_chunks import FloatChunks, has_float_leaves
+from table_writer.encoding.float_chunks import FloatChunks
 
 _CODECS = {
     "ZSTD": "zstd",
@@ -305,7 +306,7 @@ def encode_parts(
     """
     conformed = (as_schema(part, schema).replace_schema_metadata(None) for part in parts)
     collected: list[pq.FileMetaData] = []
-    floats = FloatChunks(several=several and has_float_leaves(schema))
+    floats = FloatChunks(several=several and any(holds(kind, pa.types.is_floating) for kind in schema.types))
     keys = _FooterKeys(settings)
     rows = 0
     writer: Any = None

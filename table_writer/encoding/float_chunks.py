@@ -20,20 +20,21 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow import types
 
-from table_format.base_file.footer import parquet
 from table_format.base_file.footer_fields import (
+    TAIL,
     ChunkField,
     FileField,
     MetadataField,
     StatisticsField,
     chunks_of,
+    parsed_by_pyarrow,
 )
 from table_format.codecs.arrow_numpy import to_numpy
 from table_format.codecs.thrift_compact import BINARY, STRUCT, Struct, read_struct, write_struct
 
-_TAIL: Final = 8
-#: By width in bits: signed integers, and the least one, which has the bits of -0.0.
-_SIGNED: Final = {32: ("i4", -(2**31)), 64: ("i8", -(2**63))}
+_COLUMN_INDEX: Final = (ChunkField.COLUMN_INDEX, ChunkField.COLUMN_INDEX_SIZE)
+#: By width in bytes: signed integers, and the least one, which has the bits of -0.0.
+_SIGNED: Final = {4: ("i4", -(2**31)), 8: ("i8", -(2**63))}
 #: By Parquet's type: how `struct` names it.
 _FORMATS: Final = {4: "<f", 5: "<d"}
 
@@ -56,11 +57,14 @@ class FloatLeaves:
     @classmethod
     def of(cls, table: pa.Table) -> FloatLeaves:
         """Those of some rows; not in lists and maps, by whose values no reader skips row groups."""
-        leaves = list(_leaves(table))
-        return cls(
-            frozenset(path for path, chunks in leaves if any(map(_has_nan, chunks))),
-            frozenset(path for path, chunks in leaves if any(map(_has_negative_zero, chunks))),
-        )
+        nan, negative_zero = set(), set()
+        for path, chunks in _leaves(table):
+            for values in map(_values, chunks):
+                if _has_nan(values):
+                    nan.add(path)
+                if _has_negative_zero(values):
+                    negative_zero.add(path)
+        return cls(frozenset(nan), frozenset(negative_zero))
 
     def corrected(self, chunk: Struct) -> Struct:
         """A column chunk's struct by which readers find these values."""
@@ -72,14 +76,6 @@ class FloatLeaves:
         if path in self.negative_zero:
             metadata = {field: value for field, value in metadata.items() if field != MetadataField.ENCODING_STATISTICS}
         return {**chunk, ChunkField.METADATA: (STRUCT, metadata)}
-
-
-_COLUMN_INDEX: Final = (ChunkField.COLUMN_INDEX, ChunkField.COLUMN_INDEX_SIZE)
-
-
-def has_float_leaves(schema: pa.Schema) -> bool:
-    """Whether a column or a member of one is a floating-point number."""
-    return any(True for _ in _leaves(schema.empty_table()))
 
 
 class FloatChunks:
@@ -124,12 +120,10 @@ class FloatChunks:
         if not any(self._groups):
             stream.write(data)
             return None
-        size = int.from_bytes(data[-_TAIL:-4], "little")
-        before, footer = data[: -_TAIL - size], self._corrected(data[-_TAIL - size : -_TAIL])
-        end = len(footer).to_bytes(4, "little") + data[-4:]
-        stream.write(before + footer + end)
-        metadata: pq.FileMetaData = parquet.read_metadata(pa.BufferReader(data[-4:] + footer + end))
-        return metadata
+        size = int.from_bytes(data[-TAIL:-4], "little")
+        before, footer = data[: -TAIL - size], self._corrected(data[-TAIL - size : -TAIL])
+        stream.write(before + footer + len(footer).to_bytes(4, "little") + data[-4:])
+        return parsed_by_pyarrow(footer)
 
     def _corrected(self, footer: bytes) -> bytes:
         meta, _ = read_struct(footer)
@@ -189,16 +183,15 @@ def _values(chunk: Any) -> NDArray[Any]:
     return to_numpy(pc.fill_null(chunk, 1) if chunk.null_count else chunk)
 
 
-def _has_nan(chunk: Any) -> bool:
-    values = _values(chunk)
+def _has_nan(values: NDArray[Any]) -> bool:
     with np.errstate(invalid="ignore", over="ignore"):
         total = values.sum()  # NaN as well for both infinities; takes a fifth of the time of a test of each value
     return bool(np.isnan(total)) and bool(np.isnan(values).any())
 
 
-def _has_negative_zero(chunk: Any) -> bool:
-    kind, least = _SIGNED[chunk.type.bit_width]
-    return bool(len(chunk)) and bool(_values(chunk).view(kind).min() == least)
+def _has_negative_zero(values: NDArray[Any]) -> bool:
+    kind, least = _SIGNED[values.itemsize]
+    return bool(len(values)) and bool(values.view(kind).min() == least)
 
 
 def _with_wide_bounds(metadata: Struct) -> Struct:

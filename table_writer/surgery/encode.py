@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from table_format.base_file.footer import parquet
-from table_format.base_file.footer_fields import ChunkField, MetadataField, chunks_of
+from table_format.base_file.footer_fields import TAIL, ChunkField, MetadataField, chunks_of
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.codecs.thrift_compact import BINARY, LIST, Struct
 from table_writer.encoding.base_file import BaseFileOptions, with_small_indices
@@ -24,7 +24,6 @@ types: Any = pa.types
 
 # New in pyarrow 20; without it such columns are refused, like any column that is written in another form.
 _HAS_INTEGER_DECIMALS = "store_decimal_as_integer" in inspect.signature(parquet.ParquetWriter.__init__).parameters
-_TAIL = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +105,8 @@ def encode_columns(rows: RowsToEncode, footer: Footer, *, indexed: bool) -> Enco
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise CannotSplice(f"the rows cannot be encoded: {error}") from error
     source = MemorySource(sink.getvalue())
-    start = source.size - _TAIL - int.from_bytes(source.read(source.size - _TAIL, 4), "little")
-    encoded = parse_footer(source.read(start, source.size - _TAIL - start), start)
+    start = source.size - TAIL - int.from_bytes(source.read(source.size - TAIL, 4), "little")
+    encoded = parse_footer(source.read(start, source.size - TAIL - start), start)
     if len(encoded.groups) != 1:
         raise CannotSplice(f"{len(table)} rows came out as {len(encoded.groups)} row groups")
     chunks = _matched(encoded, footer, table.column_names)

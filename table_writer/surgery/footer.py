@@ -13,10 +13,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from table_format.base_file.footer_fields import ChunkField, FileField, GroupField, MetadataField, chunks_of
+from table_format.base_file.footer_fields import (
+    MAGIC,
+    TAIL,
+    ChunkField,
+    FileField,
+    GroupField,
+    MetadataField,
+    chunks_of,
+    parsed_by_pyarrow,
+)
 from table_format.codecs.thrift_compact import (
     BINARY,
     I16,
@@ -32,7 +40,6 @@ from table_format.codecs.thrift_compact import (
 from table_writer.surgery.policy import CannotSplice, old_java
 from table_writer.surgery.source import Source
 
-MAGIC = b"PAR1"
 _ENCRYPTED_MAGIC = b"PARE"
 # Some writers annotate plain integers with their own width.
 _PLAIN_NUMBERS = {
@@ -40,8 +47,6 @@ _PLAIN_NUMBERS = {
     "INT64": {"Type": "Int", "bitWidth": 64, "isSigned": True},
 }
 _DECIMAL128_BYTES = 16
-TAIL = 8
-"""Bytes after the footer: its length and the magic."""
 
 
 class SchemaField:
@@ -135,14 +140,6 @@ def parse_footer(data: bytes, start: int) -> Footer:
     if end != len(data):
         raise CannotSplice("the footer has bytes after its end")
     return Footer(data, meta, start, parquet, leaves)
-
-
-def parsed_by_pyarrow(data: bytes) -> pq.FileMetaData:
-    """Pyarrow's view of the bytes of a footer."""
-    whole = b"".join([MAGIC, data, len(data).to_bytes(4, "little"), MAGIC])
-    read: Any = pq.read_metadata
-    result: pq.FileMetaData = read(pa.BufferReader(whole))
-    return result
 
 
 def binary_decimals(footer: Footer) -> tuple[frozenset[str], pq.FileMetaData]:

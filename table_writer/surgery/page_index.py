@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from table_format.base_file.footer_fields import ChunkField, chunks_of
+from table_format.base_file.footer_fields import MAGIC, ChunkField, chunks_of
 from table_format.codecs.thrift_compact import I64, LIST, STRUCT, CompactError, read_struct, read_varint, write_struct
 from table_format.meta_columns import RECORD_KEY
-from table_writer.surgery.footer import MAGIC, Footer
+from table_writer.surgery.footer import Footer
 from table_writer.surgery.locate import KeyRange
 from table_writer.surgery.policy import CannotSplice
 from table_writer.surgery.source import Source

@@ -11,7 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from table_format.base_file.footer_fields import ChunkField, GroupField, MetadataField, chunks_of
+from table_format.base_file.footer_fields import (
+    MAGIC,
+    ChunkField,
+    GroupField,
+    MetadataField,
+    chunks_of,
+    parsed_by_pyarrow,
+)
 from table_format.codecs.thrift_compact import STRUCT, Struct
 from table_format.storage import Storage
 from table_format.threads import compute_threads
@@ -19,13 +26,11 @@ from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.encoding.meta_columns import constant
 from table_writer.surgery.encode import EncodedColumns, RowsToEncode, WriterArguments, encode_columns, rows_to_encode
 from table_writer.surgery.footer import (
-    MAGIC,
     Footer,
     bloom_size,
     chunk_range,
     footer_bytes,
     moved_chunk,
-    parsed_by_pyarrow,
     place,
     read_footer,
     row_group_of,
