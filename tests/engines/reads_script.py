@@ -16,13 +16,14 @@ import pyspark
 from tests.support.generated_reads import check_generated_filters
 from tests.support.spark_joins import JOIN_CHECKS, make_joined
 from tests.support.spark_names import NAME_CHECKS
+from tests.support.spark_reader_filters import READER_CHECKS
 from tests.support.spark_reads import CHECKS
 from tests.support.spark_session import local_session
 
 folder = sys.argv[1]
 spark = local_session(spark_sql_shuffle_partitions="2")
 passed = []
-for name, check in {**CHECKS, **NAME_CHECKS}.items():
+for name, check in {**CHECKS, **READER_CHECKS, **NAME_CHECKS}.items():
     check(spark, f"{folder}/t")
     passed.append(name)
 joined = make_joined(Path(folder) / "joins")

@@ -17,6 +17,7 @@ from tests.property.spark_rows import write_table
 from tests.support.apache_hudi_client import environment
 from tests.support.spark_joins import JOIN_CHECKS
 from tests.support.spark_names import NAME_CHECKS
+from tests.support.spark_reader_filters import READER_CHECKS
 from tests.support.spark_reads import CHECKS, make_table
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
@@ -71,5 +72,5 @@ def test_planned_reads_on_the_oldest_pyspark(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-4000:]
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["pyspark"] == OLDEST
-    assert report["passed"] == [*CHECKS, *NAME_CHECKS, *JOIN_CHECKS]
+    assert report["passed"] == [*CHECKS, *READER_CHECKS, *NAME_CHECKS, *JOIN_CHECKS]
     assert report["pruned"] > 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
@@ -17,6 +17,7 @@ from hudi_catalog import Table, create_table
 from spark_writer.read import dataframe
 from spark_writer.read.jvm import Jvm
 from table_writer.encoding.float_chunks import FloatLeaves
+from tests.support.spark_reads import conf
 
 _NAN = float("nan")
 _FLOATS = [1.0, _NAN, -0.0, 0.0, 2.5, -3.0]
@@ -36,6 +37,8 @@ _FILTERS = [
     f"day IN (DATE '{_DAYS[1]}', DATE '1970-01-01')", f"day NOT IN (DATE '{_DAYS[1]}', DATE '{_DAYS[4]}')",
     "id = 3", "NOT (id IN (3, 4))", "id > 3 OR day < DATE '2000-01-01'",
 ]  # fmt: skip
+#: Code made for each query takes longer than it runs.
+_INTERPRETED = {"spark_sql_codegen_wholeStage": "false"}
 
 
 def _write(path: Path) -> Table:
@@ -78,18 +81,6 @@ def _time_zone(spark: SparkSession, name: str) -> Iterator[None]:
         zones.setDefault(before)
 
 
-@contextmanager
-def _interpreted(spark: SparkSession) -> Iterator[None]:
-    """Without code made for each query, which takes longer than it runs."""
-    key = "spark.sql.codegen.wholeStage"
-    before = str(spark.conf.get(key))
-    spark.conf.set(key, "false")
-    try:
-        yield
-    finally:
-        spark.conf.set(key, before)
-
-
 def _counts(frame: DataFrame, filters: list[str]) -> dict[str, int]:
     return {text: frame.where(text).count() for text in filters}
 
@@ -102,7 +93,7 @@ def _counted_at_once(frame: DataFrame, filters: list[str]) -> dict[str, int]:
 
 def check_values_that_readers_skip(spark: SparkSession, path: str) -> None:
     """Frames of ours, of files whose statistics and dictionaries mislead Spark's reader as Arrow's mostly do."""
-    with tempfile.TemporaryDirectory() as folder, _time_zone(spark, "Pacific/Apia"), _interpreted(spark):
+    with tempfile.TemporaryDirectory() as folder, _time_zone(spark, "Pacific/Apia"), conf(spark, **_INTERPRETED):
         with mock.patch.object(FloatLeaves, "__bool__", return_value=False):
             table = _write(Path(folder) / "t")
         frame = table.to_spark(spark)
@@ -118,7 +109,7 @@ def check_values_that_readers_skip(spark: SparkSession, path: str) -> None:
 
 def check_floats_that_any_reader_finds(spark: SparkSession, path: str) -> None:
     """Files of ours by Spark's reader alone, as Apache Hudi uses it."""
-    with tempfile.TemporaryDirectory() as folder, _interpreted(spark):
+    with tempfile.TemporaryDirectory() as folder, conf(spark, **_INTERPRETED):
         table = _write(Path(folder) / "t")
         table.delete("id = 1")
         files = spark.read.parquet(*table.to_spark(spark).inputFiles())
@@ -127,3 +118,8 @@ def check_floats_that_any_reader_finds(spark: SparkSession, path: str) -> None:
         filters = [text for text in _FILTERS if others.isdisjoint(re.findall(r"[\w.-]+", text))]
         assert len(filters) > 20
         assert _counts(files, filters) == _counted_at_once(files, filters)
+
+
+READER_CHECKS: dict[str, Callable[[SparkSession, str], None]] = {
+    name.removeprefix("check_"): check for name, check in globals().items() if name.startswith("check_")
+}

@@ -24,7 +24,6 @@ from spark_writer.read.generations import Generation, promotions
 from spark_writer.read.jvm import Jvm
 from tests.property.spark_rows import NOT_IN_HUDI, ROW, write_table
 from tests.property.spark_rows import rows as rows_of_kinds
-from tests.support.spark_reader_filters import check_floats_that_any_reader_finds, check_values_that_readers_skip
 
 MONTHS, ROWS = 12, 1200
 DDL = (
@@ -498,11 +497,4 @@ def check_samples(spark: SparkSession, path: str) -> None:
 CHECKS: dict[str, Callable[[SparkSession, str], None]] = {
     name.removeprefix("check_"): check for name, check in globals().items() if name.startswith("check_")
 }
-__all__ = [
-    "CHECKS",
-    "ZONES",
-    "check_floats_that_any_reader_finds",
-    "check_values_that_readers_skip",
-    "make_kinds",
-    "make_table",
-]
+__all__ = ["CHECKS", "ZONES", "make_kinds", "make_table"]

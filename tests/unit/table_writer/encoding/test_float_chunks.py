@@ -79,16 +79,16 @@ def test_a_dictionary_with_negative_zero_is_not_said_to_hold_all_values(numbers:
     data, _ = _file([_table(numbers)])
     [group] = read_footer(MemorySource(pa.py_buffer(data))).groups
     negative = any(number == 0 and math.copysign(1, number) < 0 for number in numbers if number is not None)
-    said = [MetadataField.ENCODING_STATISTICS in chunk[ChunkField.METADATA][1] for chunk in chunks_of(group)]
-    assert said == [True, not negative, not negative, not negative, True, True]
+    stated = [MetadataField.ENCODING_STATISTICS in chunk[ChunkField.METADATA][1] for chunk in chunks_of(group)]
+    assert stated == [True, not negative, not negative, not negative, True, True]
 
 
 def test_other_readers_find_the_rows(tmp_path: Path) -> None:
     data, _ = _file([_table([1.0, math.nan, None]), _table([-0.0], 3), _table([2.0, 3.0], 4)])
     (tmp_path / "f.parquet").write_bytes(data)
     for where, wanted in (("d > 5", [1]), ("f = 0", [3]), ("s.x >= 2", [1, 4, 5]), ("d IS NULL", [2]), ("d = 1", [0])):
-        found = duckdb.execute(f"SELECT n FROM '{tmp_path}/f.parquet' WHERE {where} ORDER BY n").fetchall()
-        assert [n for (n,) in found] == wanted, where
+        matching = duckdb.execute(f"SELECT n FROM '{tmp_path}/f.parquet' WHERE {where} ORDER BY n").fetchall()
+        assert [n for (n,) in matching] == wanted, where
 
 
 def test_values_of_dictionaries_and_slices_are_looked_at() -> None:
