@@ -13,7 +13,7 @@ from table_format.instant import Action, State
 from table_format.table.client import TableClient
 from table_writer.services.clean import clean
 from tests.engines.apache_tables import record_index
-from tests.support.apache_hudi_client import ALL_VERSIONS, ApacheHudi
+from tests.support.apache_hudi_client import ALL_VERSIONS, ApacheError, ApacheHudi
 from tests.support.toy_table import assert_tidy
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
@@ -29,6 +29,8 @@ JOB = {
     "hoodie.metadata.enable": "true",
 }
 POLICIES = [{"commits": 1}, {"versions": 1}, {"hours": 0}]
+BY_CREATION = {"hoodie.partition.ttl.management.strategy.type": "KEEP_BY_CREATION_TIME"}
+STAY_ON_SIX = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
 
 
 def make(path: Path, commits: int) -> None:
@@ -40,6 +42,12 @@ def make(path: Path, commits: int) -> None:
 def upsert(path: Path, number: int) -> None:
     rows = [{"id": f"k{n}", "p": "ab"[n % 2], "v": number} for n in range(4)]
     open_table(path, options=BY_HAND).upsert(pa.Table.from_pylist(rows, SCHEMA))
+
+
+def age(folder: Path) -> None:
+    """Date a partition back to 2020."""
+    (folder / ".hoodie_partition_metadata").write_text("commitTime=20200101000000000\npartitionDepth=1\n")
+    (folder / "..hoodie_partition_metadata.crc").unlink(missing_ok=True)
 
 
 def values(table: pa.Table) -> set[int]:
@@ -117,16 +125,34 @@ def test_an_interrupted_clean_of_apache_is_finished(
     assert values(apache.read(broken_off)) == {4}
 
 
+def test_an_expiry_of_apache_that_died(release: Callable[[str], ApacheHudi], tmp_path: Path) -> None:
+    """1.2.0's `run_ttl` fails, on its own tables too, when it has written to the metadata table already."""
+    apache, path = release("1.2.0"), tmp_path / "it"
+    create_table(path, SCHEMA, record_key="id", partition_by="p", ordering="v", name="it", buckets=1)
+    open_table(path).insert([{"id": name, "p": name, "v": 1} for name in "abc"])
+    for name in "ac":
+        age(path / name)
+    options = ",".join(f"{key}={value}" for key, value in {**STAY_ON_SIX, **BY_CREATION}.items())
+    with pytest.raises(ApacheError, match=r"replacecommit\.inflight does not exist"):
+        call(apache, path, f"run_ttl(table => 'it', retain_days => 30, options => '{options}')")
+    [theirs] = TableClient.open(str(path)).timeline().pending
+    assert (path / f".hoodie/metadata/.hoodie/{theirs.time}.deltacommit").exists()
+    assert sorted(open_table(path).scan().to_arrow()["id"].to_pylist()) == ["a", "b", "c"]
+    report = open_table(path).expire_partitions(BY_CREATION, days=30)
+    assert sorted(report.partitions) == ["a", "c"]
+    open_table(path).upsert([{"id": name, "p": name, "v": 2} for name in "ad"])
+    for rows in (apache.read(path), open_table(path).scan().to_arrow()):
+        assert sorted(rows["id"].to_pylist()) == ["a", "b", "d"]
+
+
 def test_expired_partitions(release: Callable[[str], ApacheHudi], tmp_path: Path) -> None:
     """Apache reads the table without them, and goes on writing into them."""
     apache, path = release("1.2.0"), tmp_path / "it"
     create_table(path, SCHEMA, record_key="id", partition_by="p", ordering="v", name="it", index="RECORD_INDEX")
     open_table(path).insert([{"id": name, "p": name, "v": 1} for name in "abc"])
     for name in "ac":
-        (path / name / ".hoodie_partition_metadata").write_text("commitTime=20200101000000000\npartitionDepth=1\n")
-        (path / name / "..hoodie_partition_metadata.crc").unlink(missing_ok=True)
-    by_creation = {"hoodie.partition.ttl.management.strategy.type": "KEEP_BY_CREATION_TIME"}
-    report = open_table(path).expire_partitions(by_creation, days=30)
+        age(path / name)
+    report = open_table(path).expire_partitions(BY_CREATION, days=30)
     assert sorted(report.partitions) == ["a", "c"]
     assert apache.read(path)["id"].to_pylist() == ["b"]
     batch = pa.Table.from_pylist([{"id": name, "p": "a", "v": 2} for name in "ad"], SCHEMA)

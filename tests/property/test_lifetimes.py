@@ -10,7 +10,7 @@ from hudi import HudiTableBuilder
 from benchmarks.lifetime import BATCH, INDEXES, KEYS, STEP, Life, batch, live
 from hudi_catalog.table import open_table
 
-COMMITS = int(os.environ.get("HUDI_CATALOG_LIFETIME", "300"))
+COMMITS = int(os.environ.get("HUDI_CATALOG_LIFETIME", "500"))
 POINTS = (1, 130)
 
 
@@ -18,7 +18,7 @@ POINTS = (1, 130)
     "index", [pytest.param(index, marks=[] if index == "BUCKET" else pytest.mark.slow) for index in INDEXES]
 )
 def test_a_table_of_many_commits(tmp_path: Path, index: str) -> None:
-    commits = COMMITS if index == "BUCKET" else COMMITS * 5 // 6
+    commits = COMMITS if index == "BUCKET" else COMMITS // 2
     rows: dict[str, int] = {}
 
     def note(life: Life) -> None:
