@@ -10,6 +10,7 @@ import google_crc32c
 import pyarrow as pa
 from isal import igzip_lib, isal_zlib
 
+from table_format.codecs import vector_registers
 from table_format.codecs.inflation import MEBIBYTE, most_inflated
 from table_format.errors import CorruptFileError, UnsupportedTableError
 
@@ -155,7 +156,9 @@ def _unstored(body: memoryview, size: int) -> memoryview | None:
             return None
         content[end : end + length] = body[at : at + length]
         at, end, last = at + length, end + length, kind == 1
-    if not last or end != size or bytes(body[at:]) != _MEMBER_TAIL.pack(isal_zlib.crc32(content), size & 0xFFFFFFFF):
+    with vector_registers.released():
+        checksum = isal_zlib.crc32(content)
+    if not last or end != size or bytes(body[at:]) != _MEMBER_TAIL.pack(checksum, size & 0xFFFFFFFF):
         return None
     return content.toreadonly()
 
@@ -202,9 +205,10 @@ def _inflate(body: memoryview, size: int, offset: int, path: str) -> bytes:
     inflater = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_GZIP)
     try:
         # the decompressor verifies gzip's own CRC-32 and length
-        content = inflater.decompress(body, size + 1)
-        if not inflater.eof and len(content) == size:
-            content += inflater.decompress(b"", 1)
+        with vector_registers.released():
+            content = inflater.decompress(body, size + 1)
+            if not inflater.eof and len(content) == size:
+                content += inflater.decompress(b"", 1)
     except _BROKEN_STREAM as error:
         raise CorruptFileError(
             path, offset, f"an HFile block does not decompress ({error}); restore the file"
@@ -239,11 +243,16 @@ def write_block(magic: bytes, content: bytes, previous: int, codec: str, *, stor
         codec: `GZ` or `NONE`.
         stored: with `GZ`, store the content uncompressed, if it hardly compresses and must be read fast.
     """
-    body = content if codec != "GZ" else _store(content) if stored else isal_zlib.compress(content, _LEVEL, _GZIP)
+    body = content if codec != "GZ" else _store(content) if stored else _deflate(content)
     checked = HEADER_SIZE + len(body)
     slots = bytes(4 * -(-checked // CHUNK))
     header = HEADER.pack(magic, len(body) + len(slots), len(content), previous, _CHECKSUM_NONE, CHUNK, checked)
     return b"".join((header, body, slots))
+
+
+def _deflate(content: bytes) -> bytes:
+    with vector_registers.released():
+        return isal_zlib.compress(content, _LEVEL, _GZIP)
 
 
 def _store(content: bytes) -> bytes:
