@@ -1,4 +1,4 @@
-"""A table of 1,000,000 files and five indexed columns: opening, loading, planning, refreshing, and the memory for it.
+"""A table of 1,000,000 files and five indexed columns: opening, loading, planning, refreshing, the memory, services.
 
 The table exists in its metadata table only. Everything is measured in a separate process.
 """
@@ -17,6 +17,8 @@ from benchmarks.planning import peak_mib
 FILES, COLUMNS, PARTITIONS = 1_000_000, 5, 1_000
 COMMITS, CHANGED, ADDED = 7, 50, 50
 PROCESSES = 3
+#: Commands that look at the whole table, each in a process of its own.
+SERVICES = (("stats",), ("maintain", "--dry-run"))
 NAME = "million"
 ONE_COLUMN = "c00 BETWEEN 1000000 AND 1009999"
 FILTER = (
@@ -136,7 +138,12 @@ def run(folder: Path) -> dict[str, Any]:
         print(f"metadata table of {FILES:,} files and {COLUMNS} columns built in {seconds:.1f} s")
     command = [sys.executable, "-m", "benchmarks.million", str(path)]
     cold = [float(_output([*command, "cold"])) for _ in range(PROCESSES)]
-    return {"cold": cold, **json.loads(_output(command))}
+    program = str(Path(sys.executable).with_name("hudi-catalog"))
+    services = {
+        " ".join(words): [timed(lambda words=words: _output([program, *words, str(path)]))[1] for _ in range(PROCESSES)]  # type: ignore[misc]
+        for words in SERVICES
+    }
+    return {"cold": cold, "services": services, **json.loads(_output(command))}
 
 
 def _output(command: list[str]) -> str:
@@ -149,9 +156,16 @@ def in_seconds(elapsed: float, busy: float) -> str:
 
 def table(figures: dict[str, Any]) -> str:
     """The figures as a table in Markdown."""
-    runs = ", ".join(f"{seconds:.2f}" for seconds in figures["cold"])
+
+    def each(runs: list[float]) -> str:
+        return ", ".join(f"{seconds:.2f}" for seconds in runs) + " s"
+
     rows = [
-        (f"open and plan by a range of one column, {PROCESSES} processes", f"{runs} s"),
+        (f"open and plan by a range of one column, {PROCESSES} processes", each(figures["cold"])),
+        *(
+            (f"`hudi-catalog {words}`, {PROCESSES} processes, their start included", each(runs))
+            for words, runs in figures["services"].items()
+        ),
         ("list the files", in_seconds(*figures["listing"])),
         *((f"load the statistics of {name}", in_seconds(*times)) for name, times in figures["loads"].items()),
         ("plan by a range of one column, held open (median of 7)", f"{figures['warm_one'] * 1000:.1f} ms"),
