@@ -19,6 +19,7 @@ import pyarrow as pa
 from table_format.errors import HudiError
 from table_format.threads import use_one_core
 from table_writer.execution.executor import Failure
+from table_writer.execution.task_memory import keeping_pool
 
 Batches = Iterable[pa.RecordBatch]
 Worker = Callable[[Batches], Iterator[pa.RecordBatch]]
@@ -88,10 +89,10 @@ def _unsealed(report: Exception, token: str) -> HudiError | None:
 
 
 def _prepare() -> None:
-    """Set a worker's process up: Arrow takes its memory from the C library, and one thread computes.
+    """Set a worker's process up: Arrow keeps freed memory for the next column, and one thread computes.
 
-    The C library keeps freed blocks for the next column; Arrow's own pool hands them back to the system, and getting
-    them again took a sixth of the workers' time. A task has one core; more threads would take those of other tasks.
+    Arrow's usual pool hands it back to the system, and getting it again took a sixth of the workers' time. A task has
+    one core; more threads would take those of other tasks.
     """
-    pa.set_memory_pool(pa.system_memory_pool())
+    pa.set_memory_pool(keeping_pool() or pa.system_memory_pool())
     use_one_core()

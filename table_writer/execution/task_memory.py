@@ -86,7 +86,7 @@ class _Writes:
         with self._lock:
             self._running += 1
             pool = pa.default_memory_pool()
-            keeping = _keeping_pool()
+            keeping = keeping_pool()
             if self._running == 1 and keeping is not None and _is_usual(pool):
                 pa.set_memory_pool(keeping)
                 self._replaced = pool
@@ -125,7 +125,11 @@ def _is_usual(pool: pa.MemoryPool) -> bool:
 
 
 @functools.cache
-def _keeping_pool() -> pa.MemoryPool | None:
+def keeping_pool() -> pa.MemoryPool | None:
+    """Arrow's jemalloc pool, told to keep the pages of freed buffers; None where Arrow has none.
+
+    It gives pages back by a thread of its own, so that a forked process calls this for itself.
+    """
     if "jemalloc" not in pa.supported_memory_backends():
         return None  # not on Windows
     pa.jemalloc_set_decay_ms(_KEPT_MILLISECONDS)
