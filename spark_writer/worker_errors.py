@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gc
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
@@ -92,7 +93,10 @@ def _prepare() -> None:
     """Set a worker's process up: Arrow keeps freed memory for the next column, and one thread computes.
 
     Arrow's usual pool hands it back to the system, and getting it again took a sixth of the workers' time. A task has
-    one core; more threads would take those of other tasks.
+    one core; more threads would take those of other tasks. PySpark collects garbage after each task; the modules, which
+    stay, are set aside once.
     """
+    if not gc.get_freeze_count():
+        gc.freeze()
     pa.set_memory_pool(keeping_pool() or pa.system_memory_pool())
     use_one_core()

@@ -1,10 +1,12 @@
-"""Errors of workers as the user of a session meets them."""
+"""Errors of workers as the user of a session meets them, and how their processes are set up."""
 
+import gc
 import os
 import signal
 import traceback
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -13,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from spark_writer import HudiTable
 from spark_writer.executor import SparkExecutor
 from table_format.errors import ConflictError, CorruptFileError, HudiError, RecordError
+from table_format.threads import compute_threads
 from tests.spark.test_operations import DDL, OPTIONS, frame
 
 pytestmark = pytest.mark.spark
@@ -42,6 +45,14 @@ def test_an_error_of_a_worker_keeps_its_fields_and_shows_no_jvm(spark: SparkSess
     assert str(raised.value) == str(error)
     assert raised.value.__dict__ == error.__dict__
     assert not any(word in shown(raised.value).replace(str(error), "") for word in JVM)
+
+
+def set_up(_: int) -> tuple[str, bool, int]:
+    return pa.default_memory_pool().backend_name, gc.get_freeze_count() > 0, compute_threads()
+
+
+def test_a_worker_keeps_freed_memory_and_sets_its_modules_aside(spark: SparkSession) -> None:
+    assert set(SparkExecutor(spark).map(set_up, range(4))) == {("jemalloc", True, 1)}
 
 
 def test_a_refused_row_is_our_error_and_a_users_own_stays_sparks(spark: SparkSession, tmp_path: Path) -> None:
