@@ -18,7 +18,7 @@ FILES, COLUMNS, PARTITIONS = 1_000_000, 5, 1_000
 COMMITS, CHANGED, ADDED = 7, 50, 50
 PROCESSES = 3
 #: Commands that look at the whole table, each in a process of its own.
-SERVICES = (("stats",), ("maintain", "--dry-run"))
+SERVICES = ("stats", "maintain --dry-run")
 NAME = "million"
 ONE_COLUMN = "c00 BETWEEN 1000000 AND 1009999"
 FILTER = (
@@ -139,15 +139,17 @@ def run(folder: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.million", str(path)]
     cold = [float(_output([*command, "cold"])) for _ in range(PROCESSES)]
     program = str(Path(sys.executable).with_name("hudi-catalog"))
-    services = {
-        " ".join(words): [timed(lambda words=words: _output([program, *words, str(path)]))[1] for _ in range(PROCESSES)]  # type: ignore[misc]
-        for words in SERVICES
-    }
+    services = {words: [_seconds([program, *words.split(), str(path)]) for _ in range(PROCESSES)] for words in SERVICES}
     return {"cold": cold, "services": services, **json.loads(_output(command))}
 
 
 def _output(command: list[str]) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def _seconds(command: list[str]) -> float:
+    """How long a process takes, its start included."""
+    return timed(lambda: _output(command))[1]
 
 
 def in_seconds(elapsed: float, busy: float) -> str:

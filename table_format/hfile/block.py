@@ -4,13 +4,11 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any, cast
 
 import google_crc32c
 import pyarrow as pa
-from isal import igzip_lib, isal_zlib
 
-from table_format.codecs import vector_registers
+from table_format.codecs import isal_gzip
 from table_format.codecs.inflation import MEBIBYTE, most_inflated
 from table_format.errors import CorruptFileError, UnsupportedTableError
 
@@ -30,13 +28,10 @@ CHUNK = 16384
 _CHECKSUM_NONE = 0
 _CHECKSUMS: dict[int, Callable[[bytes], int]] = {1: zlib.crc32, 2: google_crc32c.value}
 _GZIP = 31
-# Ten times as fast as zlib's own sixth level, for files of the record index that are 7 % larger.
-_LEVEL = 1
 # A gzip member (RFC 1952): ten bytes, pieces of deflate, CRC-32 and length. A stored piece starts at a byte.
 _MEMBER, _MEMBER_HEAD, _MEMBER_TAIL = b"\x1f\x8b\x08\x00", 10, Struct("<II")
 _MEMBER_ENDS = _MEMBER_HEAD + _MEMBER_TAIL.size
 _PIECE, _LONGEST_PIECE = Struct("<BHH"), 0xFFFF
-_BROKEN_STREAM: type[Exception] = cast("Any", igzip_lib.IsalError)  # an instance in the stubs
 # Limits of a block's decompressed size. Writers close data blocks at a megabyte by default, and filters of few keys,
 # nearly all zeros, are smaller.
 _FLOOR, _RATIO = 64 * MEBIBYTE, 128
@@ -156,9 +151,7 @@ def _unstored(body: memoryview, size: int) -> memoryview | None:
             return None
         content[end : end + length] = body[at : at + length]
         at, end, last = at + length, end + length, kind == 1
-    with vector_registers.released():
-        checksum = isal_zlib.crc32(content)
-    if not last or end != size or bytes(body[at:]) != _MEMBER_TAIL.pack(checksum, size & 0xFFFFFFFF):
+    if not last or end != size or bytes(body[at:]) != _MEMBER_TAIL.pack(isal_gzip.crc32(content), size & 0xFFFFFFFF):
         return None
     return content.toreadonly()
 
@@ -202,18 +195,13 @@ def _check_growth(compressed: int, size: int, offset: int, path: str) -> None:
 
 def _inflate(body: memoryview, size: int, offset: int, path: str) -> bytes:
     _check_growth(len(body), size, offset, path)
-    inflater = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_GZIP)
     try:
-        # the decompressor verifies gzip's own CRC-32 and length
-        with vector_registers.released():
-            content = inflater.decompress(body, size + 1)
-            if not inflater.eof and len(content) == size:
-                content += inflater.decompress(b"", 1)
-    except _BROKEN_STREAM as error:
+        content = isal_gzip.decompress(body, size)
+    except isal_gzip.BROKEN_STREAM as error:
         raise CorruptFileError(
             path, offset, f"an HFile block does not decompress ({error}); restore the file"
         ) from error
-    if len(content) != size or not inflater.eof or inflater.unused_data:
+    if content is None:
         raise CorruptFileError(path, offset, "an HFile block decompresses to another size; restore the file")
     return content
 
@@ -243,16 +231,11 @@ def write_block(magic: bytes, content: bytes, previous: int, codec: str, *, stor
         codec: `GZ` or `NONE`.
         stored: with `GZ`, store the content uncompressed, if it hardly compresses and must be read fast.
     """
-    body = content if codec != "GZ" else _store(content) if stored else _deflate(content)
+    body = content if codec != "GZ" else _store(content) if stored else isal_gzip.compress(content)
     checked = HEADER_SIZE + len(body)
     slots = bytes(4 * -(-checked // CHUNK))
     header = HEADER.pack(magic, len(body) + len(slots), len(content), previous, _CHECKSUM_NONE, CHUNK, checked)
     return b"".join((header, body, slots))
-
-
-def _deflate(content: bytes) -> bytes:
-    with vector_registers.released():
-        return isal_zlib.compress(content, _LEVEL, _GZIP)
 
 
 def _store(content: bytes) -> bytes:

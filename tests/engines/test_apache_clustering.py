@@ -10,7 +10,7 @@ from hudi_catalog.table import Table, create_table, open_table
 from table_format.errors import OptionError
 from table_writer.commit.clustering import pending_clusterings
 from tests.engines.apache_tables import record_index
-from tests.support.apache_hudi_client import ALL_VERSIONS, ApacheError, ApacheHudi
+from tests.support.apache_hudi_client import ALL_VERSIONS, STAY_ON_SIX, ApacheError, ApacheHudi
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64()), ("w", pa.float64())])
@@ -25,7 +25,6 @@ JOB = {
     **record_index(2),
 }
 OURS = {**record_index(2), "hoodie.parquet.small.file.limit": "0"}
-SETTINGS = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
 
 
 def batch(number: int, count: int = 40) -> pa.Table:
@@ -68,7 +67,7 @@ def test_apache_and_we_cluster_in_turns(release: Any, tmp_path: Path) -> None:
         check(path, release(version), wanted)
     for version in ("0.15.0", "1.2.0"):
         apache = release(version)
-        for key, value in SETTINGS.items():
+        for key, value in STAY_ON_SIX.items():
             apache.sql(f"SET {key}={value}")
         # its index look-up finds rows where we have put them
         changed = batch(1, 3).set_column(2, "v", pa.array([90, 91, 92]))

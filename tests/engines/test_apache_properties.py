@@ -18,7 +18,7 @@ from table_format.table.client import TableClient
 from table_writer.execution.local import LocalExecutor
 from table_writer.plan.options import WriteOptions
 from table_writer.resize import ResizeRequest, resize
-from tests.support.apache_hudi_client import ApacheHudi
+from tests.support.apache_hudi_client import STAY_ON_SIX, ApacheHudi
 from tests.support.faults import Faults, FaultyStorage, dying
 from tests.support.local_writes import LocalTable
 
@@ -39,12 +39,11 @@ JOB = {
     "hoodie.clean.automatic": "false",
 }
 ORDERED = {**JOB, "hoodie.datasource.write.precombine.field": "ts"}
-KEEP_VERSION = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
 #: A job of one count that writes a table of ours with counts by partition.
 BY_PARTITION = {
     **ORDERED,
     **UPSERT,
-    **KEEP_VERSION,
+    **STAY_ON_SIX,
     BUCKETS: "4",
     # tasks of one process that meet the rules first at once fail, since Apache keeps them in a plain map
     "hoodie.upsert.shuffle.parallelism": "1",
@@ -55,7 +54,7 @@ BY_PARTITION = {
 BY_ID = {
     "hoodie.schema.on.read.enable": "true",
     "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
-    **KEEP_VERSION,
+    **STAY_ON_SIX,
 }
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("o", pa.int64()), ("v", pa.int64())])
 
@@ -237,13 +236,13 @@ def test_bucket_counts_by_partition(release: Release, tmp_path: Path) -> None:
     data = [{"id": f"k{n * 7919}", "ts": n, "part": ("eu", "us")[n % 2]} for n in range(60)]
     job = {
         **ORDERED,
-        **KEEP_VERSION,
+        **STAY_ON_SIX,
         BUCKETS: "4",
         "hoodie.datasource.write.partitionpath.field": "part",
         "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
     }
     apache.write(path, pa.Table.from_pylist(data, schema), job, "overwrite")
-    with settings(apache, {**KEEP_VERSION, "hoodie.index.type": "BUCKET", BUCKETS: "4"}):
+    with settings(apache, {**STAY_ON_SIX, "hoodie.index.type": "BUCKET", BUCKETS: "4"}):
         apache.sql(f"CREATE TABLE rescaled USING hudi LOCATION '{path}'")
         try:
             done = apache.sql(

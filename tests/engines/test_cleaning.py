@@ -13,7 +13,7 @@ from table_format.instant import Action, State
 from table_format.table.client import TableClient
 from table_writer.services.clean import clean
 from tests.engines.apache_tables import record_index
-from tests.support.apache_hudi_client import ALL_VERSIONS, ApacheError, ApacheHudi
+from tests.support.apache_hudi_client import ALL_VERSIONS, STAY_ON_SIX, ApacheError, ApacheHudi
 from tests.support.toy_table import assert_tidy
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
@@ -30,7 +30,6 @@ JOB = {
 }
 POLICIES = [{"commits": 1}, {"versions": 1}, {"hours": 0}]
 BY_CREATION = {"hoodie.partition.ttl.management.strategy.type": "KEEP_BY_CREATION_TIME"}
-STAY_ON_SIX = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
 
 
 def make(path: Path, commits: int) -> None:

@@ -22,6 +22,8 @@ from tools.engines.brief_java import quick
 VERSIONS = ("0.15.0", "1.2.0")
 #: Releases whose tables we read.
 ALL_VERSIONS = ("0.15.0", "1.0.2", "1.2.0")
+#: Options with which releases from 1.0 on leave a table in version 6.
+STAY_ON_SIX = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false"}
 
 
 class ApacheError(Exception):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from isal import isal_zlib
 
-from table_format.codecs import vector_registers
+from table_format.codecs import isal_gzip
 from table_format.hfile.block import DATA, read_block, read_stored_block, write_block
 
 #: Bit of XINUSE for the upper halves of the AVX registers.
@@ -38,7 +38,7 @@ def in_use() -> Iterator[Callable[[], bool]]:
 
 
 def test_blocks_leave_nothing_in_use(in_use: Callable[[], bool]) -> None:
-    with vector_registers.released():
+    with isal_gzip.registers_released():
         np.sort(np.arange(1000.0))
     at_rest = in_use()  # processors that do not keep count always say the same
     for stored in (False, True):
@@ -50,12 +50,12 @@ def test_blocks_leave_nothing_in_use(in_use: Callable[[], bool]) -> None:
 
 
 def test_an_error_leaves_nothing_in_use(in_use: Callable[[], bool]) -> None:
-    with vector_registers.released():
+    with isal_gzip.registers_released():
         np.sort(np.arange(1000.0))
     at_rest = in_use()
 
     def fail() -> None:
-        with vector_registers.released():
+        with isal_gzip.registers_released():
             isal_zlib.crc32(_CONTENT)
             raise KeyError
 
