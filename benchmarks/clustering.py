@@ -1,11 +1,13 @@
-"""Clustering lineitem along a Z-order curve over three columns, beside Apache Hudi's `run_clustering`.
+"""Clustering lineitem by three columns, beside Apache Hudi's `run_clustering` along a Z-order curve.
 
 Both sides cluster copies of one table, which was written in several inserts. Our figures are of a fresh session of this
-process; Apache's are of one that is warm from opening the table.
+process; Apache's are of one that is warm from opening the table. Apache builds its curve of the values by default, which
+makes it an order by the column of the largest numbers, and of a sample on request.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import statistics
 import time
@@ -21,6 +23,9 @@ from benchmarks.rival import RIVAL, apache_session
 from hudi_catalog import create_table, open_table
 
 COLUMNS = ["l_shipdate", "l_partkey", "l_suppkey"]
+LAYOUTS = ["z-order", "hilbert", "linear"]
+#: Of Apache's curve: `hoodie.layout.optimize.curve.build.method`.
+BUILD_METHODS = ["direct", "sample"]
 INSERTS = 8
 #: What the questions of TPC-H that filter lineitem by itself ask of it; the others join it whole.
 QUESTIONS = {
@@ -59,6 +64,14 @@ class Side:
     kept: dict[str, float] = field(default_factory=dict)
     read: dict[str, float] = field(default_factory=dict)
 
+    @contextlib.contextmanager
+    def timed(self, path: Path) -> Iterator[Path]:
+        """A run on a copy of the table."""
+        started = time.perf_counter()
+        yield path
+        self.seconds.append(time.perf_counter() - started)
+        self.look(path)
+
     def look(self, path: Path) -> None:
         table = open_table(path)
         self.files = table.files().num_rows
@@ -92,25 +105,24 @@ def prepared(folder: Path, scale: str = lineitem.SCALE) -> Path:
 def run(folder: Path, repeats: int, scale: str = lineitem.SCALE) -> list[Side]:
     """Cluster copies of the table, in turns."""
     base = prepared(folder, scale)
-    before, ours, apache = Side("before"), Side("hudi-catalog"), Side(f"Apache Hudi {RIVAL}")
+    before = Side("before")
     before.look(base)
+    ours = {layout: Side(f"hudi-catalog, {layout}") for layout in LAYOUTS}
+    apache = {method: Side(f"Apache Hudi {RIVAL}, z-order, {method}") for method in BUILD_METHODS}
     with apache_session(folder) as session:
         settings = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false", **SIZE}
         for key, value in settings.items():
             session.sql(f"SET {key}={value}")
         for number in range(repeats):
-            copy = shutil.copytree(base, folder / f"ours{number}")
-            started = time.perf_counter()
-            open_table(copy).cluster(COLUMNS, "z-order", options=SIZE)
-            ours.seconds.append(time.perf_counter() - started)
-            ours.look(copy)
-            copy = shutil.copytree(base, folder / f"apache{number}")
-            order = f"order => '{','.join(COLUMNS)}', order_strategy => 'z-order'"
-            started = time.perf_counter()
-            session.sql(f"CALL run_clustering(path => '{copy}', {order})")
-            apache.seconds.append(time.perf_counter() - started)
-            apache.look(copy)
-    return [before, ours, apache]
+            for layout, side in ours.items():
+                with side.timed(shutil.copytree(base, folder / f"{layout}{number}")) as copy:
+                    open_table(copy).cluster(COLUMNS, layout, options=SIZE)
+            for method, side in apache.items():
+                session.sql(f"SET hoodie.layout.optimize.curve.build.method={method}")
+                with side.timed(shutil.copytree(base, folder / f"{method}{number}")) as copy:
+                    order = f"order => '{','.join(COLUMNS)}', order_strategy => 'z-order'"
+                    session.sql(f"CALL run_clustering(path => '{copy}', {order})")
+    return [before, *ours.values(), *apache.values()]
 
 
 def table(sides: list[Side]) -> Iterator[str]:

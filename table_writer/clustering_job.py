@@ -12,16 +12,15 @@ from typing import Any, Final
 import pyarrow as pa
 
 from table_format.actions.table_services import ClusteringPlan
-from table_format.codecs.arrow_numpy import one_chunk
 from table_format.config.table_config import recover_table_config
 from table_format.errors import UnsupportedTableError
 from table_format.instant import Action, Instant
-from table_format.meta_columns import RECORD_KEY
 from table_format.schema.evolution import storage_schema
 from table_format.slices.file_names import BaseFileName, bucket_of_file_id
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
-from table_writer.clustering.order import Cuts, RowOrder
+from table_writer.clustering.cuts import Cuts
+from table_writer.clustering.order import RowOrder
 from table_writer.clustering.plan import SINGLE_FILE_STRATEGY, Sorting, plan_clustering
 from table_writer.clustering.report import ClusteringReport
 from table_writer.clustering.sizes import SAMPLED_A_FILE, GroupSize, MeasureTask, file_size, measured, parts_of
@@ -179,8 +178,8 @@ def _rewrite(
         divided: dict[int, GroupOrder] = {}
         slots = 0
         for number, order in orders.items():
-            cuts = Cuts.of(order.codes(whole[number]), one_chunk(whole[number][RECORD_KEY]), parts[number])
-            divided[number] = _divided(planned, number, order, cuts, slots)
+            divided_order, cuts = order.divided(whole[number], parts[number])
+            divided[number] = _divided(planned, number, divided_order, cuts, slots)
             slots += cuts.parts
         phase(f"sorting and writing files: group {max(groups) + 1} of {len(planned.groups)}")
         plan_of_tasks = ClusterPlan(files, divided)

@@ -7,25 +7,21 @@ so that each axis of a curve is divided evenly whatever the distribution of its 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import one_chunk, to_numpy, valid_mask
 from table_format.keys.key_order import sorted_order
 from table_format.meta_columns import RECORD_KEY
-from table_writer.clustering.curves import Codes, axis_bits, hilbert, z_order
-from table_writer.rows.merge import positions_after
+from table_writer.clustering.curves import Axis, Codes, axis_bits, hilbert, z_order
+from table_writer.clustering.cuts import CODE_BITS, Boxes, Cuts, Rows
 from table_writer.rows.ordering import ordering_columns
-
-Rows = npt.NDArray[np.int64]
-
-_CODE_BITS: Final = 64
 
 
 class Layout(Enum):
@@ -128,11 +124,13 @@ class RowOrder:
         columns: by which rows are ordered.
         layout: see `Layout`.
         scales: of the columns.
+        boxes: into which rows along a curve are divided first; None where they are not.
     """
 
     columns: tuple[str, ...]
     layout: Layout
     scales: tuple[Scale, ...]
+    boxes: Boxes | None = None
 
     @classmethod
     def of(cls, columns: Sequence[str], layout: Layout, sample: pa.Table) -> Self:
@@ -149,12 +147,31 @@ class RowOrder:
     def codes(self, rows: pa.Table) -> Codes:
         """A number for each row that does not fall as rows rise; rows of equal numbers may differ."""
         columns = ordering_columns(rows, self.columns)
-        pairs = list(zip(self.scales, columns, strict=True))
         if self.layout is Layout.LINEAR:
+            pairs = zip(self.scales, columns, strict=True)
             return _one_after_the_other([(scale.cells(column), len(scale.below)) for scale, column in pairs])
+        axes = self._axes(columns)
         bits = axis_bits(len(columns))
-        axes = [scale.coordinates(column, bits) for scale, column in pairs]
-        return hilbert(axes, bits) if self.layout is Layout.HILBERT else z_order(axes, bits)
+        places = hilbert(axes, bits) if self.layout is Layout.HILBERT else z_order(axes, bits)
+        return places if self.boxes is None else self.boxes.codes(axes, places, bits * len(axes))
+
+    def _axes(self, columns: Sequence[Any]) -> list[Axis]:
+        bits = axis_bits(len(columns))
+        return [scale.coordinates(column, bits) for scale, column in zip(self.scales, columns, strict=True)]
+
+    def divided(self, sample: pa.Table, files: int) -> tuple[Self, Cuts]:
+        """The order of rows that go to some files, and the bounds between them.
+
+        Args:
+            sample: of the rows, with their record keys.
+            files: how many; fewer if the sample has not as many different rows.
+        """
+        keys = one_chunk(sample[RECORD_KEY])
+        if self.layout is Layout.LINEAR:
+            return self, Cuts.of(self.codes(sample), keys, files)
+        boxes = Boxes.of(self._axes(ordering_columns(sample, self.columns)), files)
+        order = replace(self, boxes=boxes)
+        return order, boxes.cuts(order.codes(sample), keys)
 
     def positions(self, rows: pa.Table, codes: Codes) -> Rows:
         """Positions of rows in their order.
@@ -181,7 +198,7 @@ def _one_after_the_other(axes: Sequence[tuple[Rows, int]]) -> Codes:
     """Cells of several columns as one number; a column counts where those before it have equal values for sure."""
     codes = np.zeros(len(axes[0][0]), np.uint64)
     equal = np.ones(len(codes), np.bool_)
-    free = _CODE_BITS
+    free = CODE_BITS
     for cells, count in axes:
         bits = max(1, (count - 1).bit_length())
         if bits > free:
@@ -190,56 +207,3 @@ def _one_after_the_other(axes: Sequence[tuple[Rows, int]]) -> Codes:
         codes = (codes << np.uint64(bits)) | np.where(equal, cells, 0).astype(np.uint64)
         equal &= cells % 2 == 0
     return codes
-
-
-@dataclass(frozen=True)
-class Cuts:
-    """Bounds between consecutive parts of ordered rows.
-
-    Attributes:
-        codes: of the first row of each part but the first, ascending.
-        keys: the record key of that row, which decides among rows of that code.
-    """
-
-    codes: Codes
-    keys: Any
-
-    @classmethod
-    def of(cls, codes: Codes, keys: Any, parts: int) -> Self:
-        """Bounds that divide a sample of rows evenly.
-
-        Args:
-            codes: of the sample.
-            keys: its record keys.
-            parts: how many; fewer if the sample has not as many different rows.
-        """
-        by_key = np.empty(len(codes), np.int64)
-        by_key[sorted_order(keys)] = np.arange(len(codes))
-        order = np.lexsort((by_key, codes))
-        places = np.unique(np.linspace(0, len(order), parts + 1).astype(np.int64)[1:-1])
-        rows = order[places[(places > 0) & (places < len(order))]]
-        return cls(codes[rows], keys.take(from_numpy(rows)))
-
-    @property
-    def parts(self) -> int:
-        """Number of parts."""
-        return len(self.codes) + 1
-
-    def numbers(self, codes: Codes, keys: Any) -> Rows:
-        """The part of each row.
-
-        Args:
-            codes: of the rows.
-            keys: their record keys.
-        """
-        if not len(self.codes):
-            return np.zeros(len(codes), np.int64)
-        first = np.searchsorted(self.codes, codes, "left")
-        last = np.searchsorted(self.codes, codes, "right")
-        parts: Rows = last.astype(np.int64)
-        for code in np.unique(codes[first < last]).tolist():
-            rows = np.flatnonzero(codes == np.uint64(code))
-            start, end = int(first[rows[0]]), int(last[rows[0]])
-            bounds = self.keys.slice(start, end - start)
-            parts[rows] = start + positions_after(bounds, keys.take(from_numpy(rows)))
-        return parts

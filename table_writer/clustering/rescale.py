@@ -24,7 +24,8 @@ from table_format.keys.key_order import sorted_order
 from table_format.meta_columns import RECORD_KEY
 from table_format.slices.file_names import new_bucket_file_id
 from table_format.table.schema_history import read_columns
-from table_writer.clustering.order import Cuts, Layout, RowOrder
+from table_writer.clustering.cuts import Cuts
+from table_writer.clustering.order import Layout, RowOrder
 from table_writer.clustering.tasks import CODE_COLUMN, ClusterPlan, GroupOrder, with_deltas
 from table_writer.execution.executor import SplitRows
 from table_writer.files.file_change import FileChange, WrittenFile

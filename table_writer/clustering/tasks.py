@@ -14,7 +14,8 @@ import pyarrow as pa
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.meta_columns import META_FIELDS, RECORD_KEY
 from table_format.slices.file_names import new_bucket_file_id, new_file_id
-from table_writer.clustering.order import Cuts, RowOrder
+from table_writer.clustering.cuts import Cuts
+from table_writer.clustering.order import RowOrder
 from table_writer.execution.executor import SplitRows
 from table_writer.execution.slot_rows import SlotRows, TableSource, some_in_one_piece
 from table_writer.execution.task_memory import again_from

@@ -1,4 +1,4 @@
-"""The order of rows: values of any type by rank, codes that rise with rows, bounds between files."""
+"""The order of rows: values of any type by rank, codes that rise with rows."""
 
 import datetime as dt
 import decimal
@@ -11,7 +11,7 @@ import pytest
 
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.errors import SchemaError
-from table_writer.clustering.order import Cuts, Layout, RowOrder, Scale
+from table_writer.clustering.order import Layout, RowOrder, Scale
 from table_writer.rows.ordering import ordering_columns
 
 RANDOM = np.random.default_rng(5)
@@ -103,23 +103,3 @@ def test_columns_without_an_order_are_refused() -> None:
     table = pa.table({"v": pa.array([[1]])})
     with pytest.raises(SchemaError, match="no order"):
         RowOrder.of(["v"], Layout.LINEAR, table)
-
-
-def test_bounds_divide_rows_evenly_also_within_equal_codes() -> None:
-    codes = np.array([5] * 700 + [1] * 100 + [9] * 200, np.uint64)
-    keys = pa.array([f"k{n:04d}" for n in RANDOM.permutation(1000)])
-    cuts = Cuts.of(codes, keys, 10)
-    parts = cuts.numbers(codes, keys)
-    assert cuts.parts == 10
-    assert np.bincount(parts).tolist() == [100] * 10
-    rows = sorted(zip(codes.tolist(), keys.to_pylist(), strict=True))
-    of = dict(zip(keys.to_pylist(), parts.tolist(), strict=True))
-    assert [of[key] for _, key in rows] == sorted(of.values())
-
-
-def test_bounds_of_few_rows() -> None:
-    for count in range(4):
-        codes, keys = np.arange(count).astype(np.uint64), pa.array([str(n) for n in range(count)], pa.string())
-        cuts = Cuts.of(codes, keys, 3)
-        assert cuts.parts <= max(1, count)
-        assert len(cuts.numbers(codes, keys)) == count
