@@ -27,6 +27,7 @@ PLAIN_KEYS = frozenset({KeyGeneratorType.SIMPLE, KeyGeneratorType.NON_PARTITION,
 """Generators whose key of one field is its value alone; with others releases differ, and some write `field:value`."""
 COMPOSITE_KEYS = PLAIN_KEYS | {KeyGeneratorType.COMPLEX, KeyGeneratorType.CUSTOM}
 """Generators whose key of several fields all releases write alike."""
+_UNKNOWN_GENERATOR = CannotPrune("how the table's own key generator makes keys of columns is not known")
 HashParts: TypeAlias = "tuple[str | None, ...]"
 
 
@@ -53,9 +54,12 @@ def named_keys(stage_input: StageInput, limit: int = MOST_KEYS) -> NamedKeys | C
     keys = key_bindings(stage_input.expression, (RECORD_KEY,), limit)
     if keys is not None:
         return NamedKeys(RECORD_KEY, tuple(values[0] for values in keys if values[0] is not None))
-    fields, schema = stage_input.snapshot.config.record_key_fields, stage_input.snapshot.data_schema
+    config, schema = stage_input.snapshot.config, stage_input.snapshot.data_schema
+    fields = config.record_key_fields
     if not fields:
         return CannotPrune("the table has no record key fields")
+    if config.key_generator is KeyGeneratorType.OTHER:
+        return _UNKNOWN_GENERATOR
     try:
         columns = [resolve_column(field, schema) for field in fields]
     except UnknownColumnError as error:
@@ -63,7 +67,7 @@ def named_keys(stage_input: StageInput, limit: int = MOST_KEYS) -> NamedKeys | C
     bindings = key_bindings(stage_input.expression, tuple(column.name for column in columns), limit)
     if bindings is None:
         return CannotPrune(f"the filter does not name the values of {', '.join(fields)}")
-    return _texts_of(stage_input.snapshot.config, columns, bindings)
+    return _texts_of(config, columns, bindings)
 
 
 def _texts_of(
@@ -192,6 +196,8 @@ def hashed_keys(stage_input: StageInput, fields: HashFields) -> HashedKeys | Can
     if keys is not None:
         texts = [values[0] for values in keys if values[0] is not None]
         return HashedKeys(RECORD_KEY, _union(parts_of_key(text, fields) for text in texts))
+    if stage_input.snapshot.config.key_generator is KeyGeneratorType.OTHER:
+        return _UNKNOWN_GENERATOR
     return _of_columns(stage_input, fields)
 
 
