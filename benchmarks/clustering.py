@@ -1,8 +1,8 @@
 """Clustering lineitem by three columns, beside Apache Hudi's `run_clustering` along a Z-order curve.
 
 Both sides cluster copies of one table, which was written in several inserts. Our figures are of a fresh session of this
-process; Apache's are of one that is warm from opening the table. Apache builds its curve of the values by default, which
-makes it an order by the column of the largest numbers, and of a sample on request.
+process; Apache's are of one that is warm from opening the table. By default Apache builds its curve of the values, so
+that the column of the largest numbers decides; on request it builds one of a sample.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Column statistics from Parquet footers, for files that no index describes."""
+"""Column statistics and bloom filters of record keys from Parquet footers, for files that no index describes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from catalog.snapshots.snapshot import Snapshot
 from pushdown.evaluation.statistics import ColumnStatistics
-from table_format.base_file.footer import BaseFileFooter, FooterStatistics, footer, footer_statistics
+from table_format.base_file.bloom import BloomFilter
+from table_format.base_file.footer import MAX_KEY, MIN_KEY, BaseFileFooter, FooterStatistics, footer, footer_statistics
 from table_format.errors import CorruptFileError, MissingFileError
+from table_format.meta_columns import RECORD_KEY
 
 
 def read_footer_statistics(
@@ -45,6 +47,38 @@ def read_footer_statistics(
     return {
         column: _column([statistics.get((int(row), column)) for row in rows], kind) for column, kind in columns.items()
     }
+
+
+def read_key_filters(snapshot: Snapshot, rows: Iterable[int], threads: int) -> dict[int, BloomFilter]:
+    """Bloom filters of the record keys in some files; each footer is read once in the life of the snapshot.
+
+    Args:
+        snapshot: whose files they are.
+        rows: positions of files with a base file and without log files.
+        threads: footers read at once.
+
+    Returns:
+        By position, the filters of the files whose footer has one of all their keys.
+    """
+    cache = snapshot.key_filters
+    filters = {row: cache.get(row) for row in rows}
+    unread = [row for row, bloom in filters.items() if bloom is None and row not in cache]
+    with ThreadPoolExecutor(threads, thread_name_prefix="hudi-footer") as pool:
+        for row, bloom in zip(unread, pool.map(lambda row: _key_filter(snapshot, row), unread), strict=True):
+            cache.put(row, bloom)
+            filters[row] = bloom
+    return {row: bloom for row, bloom in filters.items() if bloom is not None}
+
+
+def _key_filter(snapshot: Snapshot, row: int) -> BloomFilter | None:
+    try:
+        file_footer = footer(snapshot.client.storage, str(snapshot.path(row)))
+        # a writer that notes no least and greatest key may not have told the filter of any
+        told = {MIN_KEY, MAX_KEY} <= file_footer.key_values.keys() and RECORD_KEY in file_footer.names
+        bloom = file_footer.bloom if told else None
+    except (MissingFileError, CorruptFileError):
+        return None
+    return bloom
 
 
 def _read(snapshot: Snapshot, path: str, columns: Mapping[str, pa.DataType]) -> dict[str, FooterStatistics | None]:

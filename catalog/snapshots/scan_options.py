@@ -89,7 +89,7 @@ class ScanOptions:
         bucket_rules: bucket counts by partition, for a table whose `hoodie.properties` don't say, and `bucket_count`
             for other partitions; `hoodie.bucket.index.partition.expressions`.
         bucket_hash_fields: record key columns that are hashed; `hoodie.bucket.index.hash.field`.
-        footer_limit: greatest number of Parquet footers to read for statistics that no index has, 0 for none;
+        footer_limit: greatest number of Parquet footers to read for what no index has, 0 for none;
             `hoodie.catalog.scan.footer.limit`.
         threads: how many files and footers are read at once; `hoodie.catalog.scan.threads`.
         split_size: larger base files are divided into splits of about this many bytes by row groups, and their footers

@@ -26,6 +26,7 @@ from catalog.statistics.indexed_column import IndexedColumn
 from catalog.statistics.merged_ranges import DEFAULT_BLOCK_SIZE, RowGroupSize
 from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
+from table_format.base_file.bloom import BloomFilter
 from table_format.base_file.footer import FooterStatistics
 from table_format.codecs.arrow_numpy import one_chunk, to_numpy
 from table_format.meta_columns import META_FIELDS
@@ -41,6 +42,8 @@ from table_format.table.schema_history import internal_schemas
 from table_format.timeline.timeline import Timeline
 
 _MOST_FOOTER_ENTRIES = 200_000
+_MOST_FILTER_BYTES = 64 << 20
+_LEAST_WEIGHT = 512  # of a filter, besides its bits
 
 
 class Snapshot:
@@ -101,6 +104,7 @@ class Snapshot:
         )
         self._paths = PartitionPaths(self.config, self.data_schema, self.partitions)
         self.footers = _footer_cache()
+        self.key_filters: LruCache[int, BloomFilter | None] = LruCache(_MOST_FILTER_BYTES, _filter_weight)
 
     def __len__(self) -> int:
         """Number of positions; after a refresh some are of superseded slices, see `live_rows`."""
@@ -223,7 +227,7 @@ class Snapshot:
         other._paths = PartitionPaths(self.config, self.data_schema, other.partitions)  # noqa: SLF001  # of the same class
         other.timeline = dataclasses.replace(self.timeline, _extra_metadata={})
         other.metadata_table = other.whole = None
-        del other.column_index, other.footers, other.replaced
+        del other.column_index, other.footers, other.key_filters, other.replaced
         return other
 
     def with_block_size(self, size: int | None) -> Snapshot:
@@ -266,6 +270,10 @@ def _bucket_numbers(files: pa.Table) -> NDArray[np.int64] | None:
 
 def _footer_cache() -> LruCache[tuple[int, str], FooterStatistics | None]:
     return LruCache(_MOST_FOOTER_ENTRIES)
+
+
+def _filter_weight(bloom: BloomFilter | None) -> int:
+    return _LEAST_WEIGHT + (0 if bloom is None else bloom.nbytes)
 
 
 def whole_schema(client: TableClient, schema: pa.Schema) -> pa.Schema:

@@ -8,6 +8,8 @@ table has as many rows as the index has keys, no key has two.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,13 +18,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from catalog.concurrency.caches import memoize
+from catalog.snapshots.footers import read_key_filters
 from catalog.snapshots.scan_options import UNIQUE_KEYS
 from catalog.snapshots.snapshot import Snapshot
 from catalog.stages.named_keys import NamedKeys, named_keys
 from catalog.stages.stage import StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from table_format.actions.commit import read_operation_type
-from table_format.base_file.bloom import parse_bloom
+from table_format.base_file.bloom import BloomFilter, parse_bloom
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.errors import CorruptFileError, MissingFileError
 from table_format.meta_columns import RECORD_KEY
@@ -32,6 +35,8 @@ _MOST_KEYS = 100_000
 _MOST_BLOOM_KEYS = 1_000
 _MOST_BLOOM_FILES = 1_000
 _BLOOM_FILES_AT_ONCE = 64
+# Footers that are read for their bloom filter. Apache's filters have 430 kB by default.
+_MOST_FOOTERS = 128
 
 # Counting the keys of an index of this size takes about two seconds, once for each state of a table.
 _MOST_COUNTED = 2_000_000
@@ -154,55 +159,81 @@ def _in_groups(snapshot: Snapshot, rows: NDArray[np.int64], located: pa.Table) -
 def prune_by_bloom_filter(stage_input: StageInput) -> Verdict:
     """Keep the files whose bloom filter may have one of the keys that the filter names.
 
+    Bloom filters stand in the metadata table, where it has that index, and in the files' own footers.
+
     Args:
         stage_input: the snapshot, the bound filter, the files left by earlier stages, and the options.
 
     Returns:
         The files kept, or why filters are not there, or cannot help.
     """
-    snapshot = stage_input.snapshot
-    table = snapshot.metadata_table
-    if table is None or "bloom_filters" not in table.partitions:
-        return CannotPrune("the metadata table has no bloom filters")
     keys = named_keys(stage_input, _MOST_BLOOM_KEYS)
     if isinstance(keys, CannotPrune):
         return keys
-    without_logs = np.flatnonzero(~snapshot.has_logs[stage_input.rows])
-    if len(without_logs) > _MOST_BLOOM_FILES:
-        return CannotPrune(f"bloom filters of {len(without_logs):,} files are too much to read")
     texts = pa.array(keys.texts, pa.string())
-    keep = np.ones(len(stage_input.rows), np.bool_)
-    filter_count = 0
+    rows = stage_input.rows
+    positions = np.flatnonzero(~stage_input.snapshot.has_logs[rows])
+    indexed, reason = _by_index(stage_input, positions, texts)
+    footers, why_no_footers = _by_footers(stage_input, positions, indexed, texts)
+    may_hold = {**indexed, **footers}
+    if not may_hold:
+        return CannotPrune("; ".join(filter(None, (reason, why_no_footers))))
+    keep = np.ones(len(rows), np.bool_)
+    keep[list(may_hold)] = list(may_hold.values())
+    place = f" ({len(footers):,} in footers)" if footers else ""
+    reason = f"bloom filters of {len(may_hold):,} files{place} were checked for keys named by {keys.named_by}"
+    return Candidates(keep, reason)
+
+
+def _by_index(
+    stage_input: StageInput, positions: NDArray[np.int64], texts: pa.Array[Any]
+) -> tuple[dict[int, bool], str]:
+    """Whether files may hold one of some keys, by the metadata table's filters; and why it tells of none."""
+    snapshot = stage_input.snapshot
+    table = snapshot.metadata_table
+    if table is None or "bloom_filters" not in table.partitions:
+        return {}, "the metadata table has no bloom filters"
+    if len(positions) > _MOST_BLOOM_FILES:
+        return {}, f"bloom filters of {len(positions):,} files are too much to read"
+    may_hold: dict[int, bool] = {}
     try:
-        for start in range(0, len(without_logs), _BLOOM_FILES_AT_ONCE):
-            some = without_logs[start : start + _BLOOM_FILES_AT_ONCE]
-            ruled_out, have = _ruled_out(snapshot, table, stage_input.rows[some], texts)
-            keep[some] = ~ruled_out
-            filter_count += have
+        for start in range(0, len(positions), _BLOOM_FILES_AT_ONCE):
+            some = positions[start : start + _BLOOM_FILES_AT_ONCE]
+            known = _known_filters(snapshot, table, stage_input.rows[some])
+            may_hold.update({int(some[at]): bool(bloom.may_contain(texts).any()) for at, bloom in known})
     except (CorruptFileError, MissingFileError) as error:
-        return CannotPrune(f"bloom filters cannot be read: {error}")
-    if not filter_count:
-        return CannotPrune("no file that is left has a bloom filter that could help")
-    return Candidates(keep, f"bloom filters of {filter_count:,} files were checked for keys named by {keys.named_by}")
+        return {}, f"bloom filters cannot be read: {error}"
+    return may_hold, "no file that is left has a bloom filter that could help"
 
 
-def _ruled_out(
-    snapshot: Snapshot, table: MetadataTable, rows: NDArray[np.int64], texts: pa.Array[Any]
-) -> tuple[NDArray[np.bool_], int]:
-    """Which of some files certainly hold none of the keys, and how many of them have a bloom filter."""
+def _known_filters(
+    snapshot: Snapshot, table: MetadataTable, rows: NDArray[np.int64]
+) -> Iterator[tuple[int, BloomFilter]]:
+    """The filters that the metadata table has of some files, each with the place of its file among them."""
     files = snapshot.take_files(rows).select(["partition", "file_name"])
-    result = np.zeros(len(rows), np.bool_)
     filters = table.bloom_filters(files)
     if filters is None:
-        return result, 0
+        return
     at = {pair: i for i, pair in enumerate(zip(*(files.column(i).to_pylist() for i in range(2)), strict=True))}
     names = [filters.column(name).to_pylist() for name in ("partition", "file_name", "type", "bloom")]
-    have = 0
     for partition, name, kind, text in zip(*names, strict=True):
-        try:
-            bloom = parse_bloom(text, kind, f"the bloom filter of {partition}/{name}")
-        except CorruptFileError:  # of an unknown type: the file is kept
-            continue
-        have += 1
-        result[at[partition, name]] = not bloom.may_contain(texts).any()
-    return result, have
+        with contextlib.suppress(CorruptFileError):  # of an unknown type: the file is kept
+            yield at[partition, name], parse_bloom(text, kind, f"the bloom filter of {partition}/{name}")
+
+
+def _by_footers(
+    stage_input: StageInput, positions: NDArray[np.int64], indexed: Mapping[int, bool], texts: pa.Array[Any]
+) -> tuple[dict[int, bool], str]:
+    """The same by footers, of the files that the metadata table does not tell of.
+
+    The footer of the only file left is not read, since whoever opens the file reads it anyway; nor are those of many.
+    """
+    rows, options = stage_input.rows, stage_input.options
+    if len(rows) - list(indexed.values()).count(False) <= 1:
+        return {}, ""
+    unknown = {int(rows[position]): int(position) for position in positions if int(position) not in indexed}
+    if len(unknown) > min(_MOST_FOOTERS, options.footer_limit):
+        return {}, f"footers of {len(unknown):,} files are not read for theirs"
+    filters = read_key_filters(stage_input.snapshot, unknown, options.threads)
+    may_hold = {unknown[row]: bool(bloom.may_contain(texts).any()) for row, bloom in filters.items()}
+    return may_hold, "footers of the files that are left have none"

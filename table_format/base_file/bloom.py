@@ -77,6 +77,11 @@ class BloomFilter:
         """The text under `hoodie_bloom_filter_type_code`."""
         return DYNAMIC if self.records_per_vector else SIMPLE
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all vectors."""
+        return sum(vector.nbytes for vector in self.vectors)
+
     def to_text(self) -> str:
         """The base64 text under `org.apache.hudi.bloomfilter`."""
         header = _SIMPLE_HEADER.pack(_VERSION, self.hashes, _MURMUR_TYPE, self.bits)
