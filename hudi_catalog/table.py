@@ -293,9 +293,11 @@ class Table(catalog.table.Table, TableWrites[Any]):
 
         writer = self.writer
         merged = WriteOptions.of_user(options, self._write_options)
-        values = {registry.PARTIAL_COLUMNS.key: "true"} if change.is_partial else {}
-        if change.moves:
-            values |= OPTIONS
+        values = {}
+        if change.is_partial:  # whose records stay where they are, since their partition columns are not set
+            values = {registry.PARTIAL_COLUMNS.key: "true", registry.MOVE_PARTITION.key: "false"}
+        elif change.moves:
+            values = OPTIONS
         with contextlib.ExitStack() as stack:
 
             def rows() -> RowSource:

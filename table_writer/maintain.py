@@ -246,7 +246,8 @@ def _cleaned(report: CleanReport) -> str:
 
 
 def _indexed(report: IndexUpkeep) -> str:
-    return "; ".join(f"{need.index}: {need.reason}" for need in report.needs)
+    done = "built " if report.reports else ""
+    return "; ".join(f"{done}{need.index}: {need.reason}" for need in report.needs)
 
 
 def _due_compaction(upkeep: Upkeep) -> MetadataCompaction:
@@ -298,6 +299,9 @@ SERVICES: Final = (
         _repaired,
     ),
     Service(
+        "clean", lambda upkeep: _clean(upkeep, dry_run=True), lambda upkeep: _clean(upkeep, dry_run=False), _cleaned
+    ),
+    Service(
         "expire",
         lambda upkeep: expire_partitions(upkeep.client, upkeep.options, upkeep.executor, dry_run=True),
         lambda upkeep: expire_partitions(upkeep.client, upkeep.options, upkeep.executor),
@@ -317,14 +321,12 @@ SERVICES: Final = (
         lambda upkeep: build_needed(upkeep.client, upkeep.options, upkeep.executor),
         _indexed,
     ),
-    Service(
-        "clean", lambda upkeep: _clean(upkeep, dry_run=True), lambda upkeep: _clean(upkeep, dry_run=False), _cleaned
-    ),
     Service("compact", _due_compaction, _compact, lambda report: report.instant or ""),
     Service("archive", _foresee_archive, lambda upkeep: archive(upkeep.client, upkeep.options.texts), _archived),
 )
 """In the order in which they run.
 
-Partitions expire before a clustering, which would count as a write to them; indexes are built after it, of fewer files;
-what it replaced is cleaned; archiving comes last, since pending instants and the metadata table hold it back.
+Cleaning comes before what replaces file groups: of a replaced group it keeps all versions until the policy no longer
+retains the replacing commit. Partitions expire before a clustering, which would count as a write to them; indexes are
+built after it, of fewer files; archiving comes last, since pending instants and the metadata table hold it back.
 """

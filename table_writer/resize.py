@@ -49,7 +49,14 @@ from table_writer.moved_rows import RowMoves, refuse_hudi_types
 from table_writer.plan import option_registry as registry
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.plan import CurrentFile
-from table_writer.plan.properties import bucket_count, check_against_table, checked_rules, hash_fields, index_type
+from table_writer.plan.properties import (
+    bucket_count,
+    check_against_table,
+    checked_rules,
+    hash_fields,
+    index_type,
+    lacks_bucket_count,
+)
 from table_writer.slots.current import BucketFiles
 from table_writer.slots.partition_files import PartitionFiles, matches_partition
 from table_writer.timeline.instants import table_lock
@@ -206,6 +213,11 @@ def _rules(client: TableClient, timeline: Timeline, options: WriteOptions, reque
         )
     if request.partitions and not client.config.partition_fields:
         raise UnsupportedTableError(f"{client.storage.uri}: a table without partitions is resized as a whole")
+    if rules is None and not timeline.writes and lacks_bucket_count(options, client.config):
+        raise OptionError(
+            f"{client.storage.uri}: the table has no rows yet, and its first write chooses its bucket count: give that "
+            f"write {registry.BUCKETS.key}"
+        )
     return rules or BucketRules((), bucket_count(options, client.config))
 
 

@@ -457,6 +457,7 @@ class TableWrites(ClusterCalls, ABC, Generic[Rows]):
 
         Raises:
             OptionError: a text is no time, or files of one of the two states were cleaned.
+            UndoneWriteError: the range begins at a write that a rollback or a restore has taken back.
         """
         from table_writer.record_index.key_changes import changed_entries
 

@@ -146,7 +146,7 @@ def instant_range(
         if begin.strip() == EARLIEST or not begin.strip(" 0")
         else parse_as_of(begin, config.timeline_timezone)
     )
-    _refuse_undone(timeline, first)
+    refuse_undone(timeline, first)
     last = None if end is None or end.strip() == LATEST else parse_as_of(end, config.timeline_timezone)
     if last is not None and last < first:
         raise OptionError(f"incremental {begin}..{end}: the end is before the beginning")
@@ -173,8 +173,16 @@ def instant_range(
     return dataclasses.replace(known, rewrites=_rewrites(then, writes), touched=_touched(known, then, writes))
 
 
-def _refuse_undone(timeline: Timeline, begin: str) -> None:
-    """Refuse to go on after a write that is gone, since the reader may hold rows of it, and would keep them."""
+def refuse_undone(timeline: Timeline, begin: str) -> None:
+    """Refuse to go on after a write that is gone, since the reader may hold rows of it, and would keep them.
+
+    Args:
+        timeline: of the table.
+        begin: the instant after which a range begins.
+
+    Raises:
+        UndoneWriteError: a rollback or a restore has taken it back.
+    """
     if begin == _TIMELESS or timeline.find(begin) is not None:
         return
     whole = with_archive(timeline) if timeline.writes and begin < timeline.writes[0].time else timeline

@@ -26,7 +26,8 @@ from catalog.statistics.indexed_column import IndexedColumn
 from catalog.statistics.merged_ranges import RowGroupSize, without_merged_ranges
 from pushdown.verdict import CannotPrune
 from table_format.codecs.arrow_numpy import one_chunk, to_numpy
-from table_format.errors import UnsupportedTableError
+from table_format.errors import CorruptFileError, MissingFileError, UnsupportedTableError
+from table_format.metadata_table.layout import COLUMN_STATS
 from table_format.metadata_table.reader import MetadataTable
 from table_format.table.schema_history import SchemaHistory
 
@@ -96,8 +97,13 @@ class ColumnIndex:
             cached = self._columns.get(name)
             if cached is not None and cached.source is self._table and cached.kind == kind:
                 return cached.column
-            updated = None if cached is None else self._updated(cached, name, kind)
-            column = self._loaded(name, kind) if updated is None else updated
+            try:
+                updated = None if cached is None else self._updated(cached, name, kind)
+                column = self._loaded(name, kind) if updated is None else updated
+            except (CorruptFileError, MissingFileError):
+                if self._table is None or not self._table.has_changed(COLUMN_STATS):
+                    raise
+                return CannotPrune("column_stats was dropped or built anew meanwhile")
             self._columns.put(name, CachedColumn(kind, column, self._table))
             return column
 

@@ -27,7 +27,7 @@ from table_format.codecs.arrow_numpy import (
 from table_format.codecs.avro_columns import MapColumn, decode_columns
 from table_format.codecs.avro_schema_tree import Node
 from table_format.config.table_config import load_table_config
-from table_format.errors import CorruptFileError
+from table_format.errors import CorruptFileError, MissingFileError
 from table_format.hfile.entries import HFileEntries
 from table_format.metadata_table import column_stats, layout, record_index
 from table_format.metadata_table.bloom_filters import bloom_filters
@@ -189,10 +189,14 @@ class MetadataTable:
         """
         if not (self.has_column_stats and older.has_column_stats):
             return None
-        now, then = self._column_stats_sources(), older._column_stats_sources()
-        added = now.appended_since(then)
-        if added is None:
-            added = self._before_compaction(older, then)
+        now = self._column_stats_sources()
+        try:
+            then = older._column_stats_sources()
+            added = now.appended_since(then)
+            if added is None:
+                added = self._before_compaction(older, then)
+        except MissingFileError:  # a clean took files of the earlier state, or the index was built anew
+            return None
         return None if added is None else column_stats.typed(added, [column_id(column)], column, kind)
 
     def _before_compaction(self, older: MetadataTable, then: ShardSources) -> ShardSources | None:
@@ -270,6 +274,15 @@ class MetadataTable:
             return None
         with self._lock:
             return bloom_filters(self._open(layout.BLOOM_FILTERS), files)
+
+    def has_changed(self, partition: str) -> bool:
+        """Whether files of a partition have come or gone since this instance listed them, or it is no longer in use."""
+        if partition not in load_table_config(self._storage).metadata_partitions:
+            return True
+        with self._lock:
+            known = self._sources.get(partition)
+        listed = layout.list_file_groups(self._storage, partition)
+        return bool(listed) if known is None else layout.names_of_files(listed) != known.file_names
 
     def _column_stats_sources(self) -> ShardSources:
         with self._lock:

@@ -19,7 +19,14 @@ from table_format.hfile.reader import HFileReader
 from table_format.log.blocks import BlockType, LogBlock
 from table_format.log.deletes import read_deleted_keys
 from table_format.metadata_table.keys import shards_of_keys
-from table_format.metadata_table.layout import FILES, RECORD_INDEX, BaseFile, FileGroup, list_file_groups
+from table_format.metadata_table.layout import (
+    FILES,
+    RECORD_INDEX,
+    BaseFile,
+    FileGroup,
+    list_file_groups,
+    names_of_files,
+)
 from table_format.metadata_table.records import SourceRecords
 from table_format.metadata_table.slices import LogBlocks, MetadataSlice, ValidInstants, read_slices
 from table_format.storage import Storage
@@ -230,9 +237,7 @@ class PartitionSources:
     @property
     def file_names(self) -> frozenset[str]:
         """Names of all files of the partition."""
-        bases = [base.path for group in self.groups for base in group.base_files]
-        logs = [log.path for group in self.groups for log in group.log_files]
-        return frozenset(path.rsplit("/", 1)[-1] for path in (*bases, *logs))
+        return names_of_files(self.groups)
 
     @property
     def slices(self) -> list[MetadataSlice]:

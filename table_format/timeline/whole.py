@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from table_format.errors import CorruptFileError
-from table_format.instant import Instant, State
+from table_format.instant import WRITE_ACTIONS, Instant, State
 from table_format.timeline.archive import Archive
 from table_format.timeline.archive_log import place_of
 from table_format.timeline.timeline import Timeline, highest_states
@@ -66,7 +66,12 @@ def with_archive(timeline: Timeline) -> Timeline:
 def _with_archive(timeline: Timeline) -> Timeline:
     archived = timeline.archive.files()
     _refuse_lone_states(timeline, [instant for instant, _ in archived])
-    files = {instant: content for instant, content in archived if not timeline.is_undone(instant.time)}
+    # what a restore takes back is writes: the files that a clean has deleted stay deleted
+    files = {
+        instant: content
+        for instant, content in archived
+        if instant.comparable_action not in WRITE_ACTIONS or not timeline.is_undone(instant.time)
+    }
     active = {(instant.time, instant.comparable_action) for instant in timeline.instants}
     done = [
         instant

@@ -116,7 +116,7 @@ def ensure_metadata_table(
     if protocol.bloom_filters and layout.FILES in listed and layout.BLOOM_FILTERS not in listed:
         _log.warning(
             "%s: hoodie.metadata.index.bloom.filter.enable is on, but the table has no bloom filters: "
-            "`hudi-catalog index build` makes them",
+            "`hudi-catalog index build` or `maintain` makes them",
             client.storage.uri,
         )
     if not protocol.metadata or listed:

@@ -401,7 +401,7 @@ PARTIAL_COLUMNS: Final = Option(
 MAINTENANCE: Final = Option(
     "hoodie.catalog.maintain.services",
     Kind.LIST,
-    "settle,expire,cluster,index,clean,compact,archive",
+    "settle,clean,expire,cluster,index,compact,archive",
     "Services that a maintenance run considers, in its own order; `repair` is one more.",
     Origin.OURS,
 )

@@ -11,7 +11,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.snapshots.incremental import refuse_undone
 from table_format.codecs.arrow_numpy import one_chunk
+from table_format.errors import ArgumentError
 from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
 from table_format.table.client import TableClient
@@ -73,6 +75,7 @@ def changed_entries(
     Raises:
         RecordIndexError: the table's files hold no record keys.
         OptionError: a text is no time, or files of one of the two states were cleaned.
+        UndoneWriteError: the range begins at a write that a rollback or a restore has taken back.
         UnsupportedTableError: a merge-on-read table.
     """
     require_keys(client)
@@ -80,6 +83,7 @@ def changed_entries(
     def attempt() -> pa.Table:
         timeline = client.timeline()
         touched = touched_slices(client, timeline, begin, end)
+        refuse_undone(timeline, touched.begin)
         old, new = contents(client, touched, mapper, progress)
         return _changes(old, new, by_partition=_by_partition(client, timeline))
 
@@ -110,12 +114,12 @@ def index_entries(
         Schema `LOCATIONS_SCHEMA`, by key; keys that the table does not have are left out.
 
     Raises:
+        ArgumentError: keys that are no texts.
         RecordIndexError: the table has no record index.
         OptionError: the text is no time, or files of that state were cleaned.
         UnsupportedTableError: a merge-on-read table, for the past.
     """
-    column: Any = one_chunk(keys) if isinstance(keys, (pa.Array, pa.ChunkedArray)) else pa.array(keys, pa.string())
-    wanted = pc.unique(column.cast(pa.string())).drop_null()
+    wanted = pc.unique(_texts(keys)).drop_null()
     order: Any = [(name, "ascending") for name in LOCATIONS_SCHEMA.names]
 
     def attempt() -> pa.Table:
@@ -140,6 +144,22 @@ def index_entries(
         return places.select(LOCATIONS_SCHEMA.names).sort_by(order)
 
     return with_retries(attempt, progress)
+
+
+def _texts(keys: Any) -> Any:
+    """Record keys as one array of texts."""
+    if isinstance(keys, str):
+        raise ArgumentError(f"keys={keys!r}: give an array or a list of record keys, such as [{keys!r}]")
+    if not isinstance(keys, (pa.Array, pa.ChunkedArray)):
+        keys = list(keys)
+        if others := [key for key in keys if not isinstance(key, str)]:
+            raise ArgumentError(f"record keys are texts, which {others[0]!r} is not: give str({others[0]!r})")
+        return pa.array(keys, pa.string())
+    column = one_chunk(keys)
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
+        raise ArgumentError(f"record keys are texts, and the array is of {kind}: cast it to string")
+    return column.cast(pa.string())
 
 
 def _changes(old: pa.Table, new: pa.Table, *, by_partition: bool) -> pa.Table:

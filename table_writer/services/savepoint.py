@@ -126,10 +126,10 @@ def write_at(client: TableClient, timeline: Timeline, instant: str | None) -> In
         raise TransactionError(f"{place}: {instant} has not completed")
     if timeline.is_undone(instant):
         raise TransactionError(f"{place}: {instant} was rolled back")
-    if timeline.start is not None and instant < timeline.start:
+    if timeline.start is not None and instant < timeline.start and instant in timeline.archive.writes:
         raise TransactionError(
             f"{place}: {instant} is not on the active timeline, which begins at {timeline.start}: what is older was "
-            "archived and can be neither saved nor restored"
+            "archived and can be neither saved, restored nor rolled back"
         )
     raise TransactionError(f"{place}: {instant} is no write of this table; `history` lists them")
 

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog import Table
+from hudi_catalog import create_table
 from table_format.errors import CorruptFileError, OptionError
 from table_format.timeline.archive import Archive
 from tests.golden.histories.make import TABLES
@@ -211,3 +212,27 @@ def test_a_time_that_cannot_be(unpacked: Callable[[str], Life]) -> None:
     for text in ("99999999999999999", "20993101000000", "99990101006000"):
         with pytest.raises(OptionError, match="no such time"):
             table.scan(as_of=text)
+
+
+def test_cleans_before_a_restore_count_when_they_are_archived(tmp_path: Path) -> None:
+    policy = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+    short = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
+    table = create_table(
+        tmp_path / "t", "id bigint, p string, v int", record_key="id", partition_by="p", buckets=1, options=policy
+    )
+
+    def upsert(value: int) -> str:
+        rows = [{"id": 1, "p": "x", "v": value}, {"id": 2, "p": "y", "v": value}]
+        return str(table.upsert(rows if value % 3 == 0 else rows[:1]).instant)
+
+    instants = [upsert(value) for value in range(4)]
+    assert table.clean(commits=1).files
+    table.restore(instants[2])
+    later = [upsert(value) for value in range(3, 7)]
+    assert table.archive(options=short).instants
+    for instant in instants[:2]:
+        with pytest.raises(OptionError, match="were cleaned away"):
+            table.scan(as_of=instant).to_arrow()
+    for value, instant in enumerate([instants[2], *later], 2):
+        rows = table.scan(as_of=instant).to_arrow()
+        assert dict(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True)) == {1: value, 2: value // 3 * 3}

@@ -328,3 +328,15 @@ def test_rows_of_a_condition_are_selected_once_for_each_state(
         changed[11] = None if change == "delete" else {"day": "d1", "note": "D1", "n": 1}
     wanted = expected(**{f"k{number}": values for number, values in changed.items() if number < 10 or values})
     assert content(table) == wanted
+
+
+@pytest.mark.parametrize("index", ["BUCKET", "RECORD_INDEX"])
+def test_jobs_that_move_records_between_partitions_change_columns_too(tmp_path: Path, index: str) -> None:
+    moving = {"hoodie.record.index.update.partition.path": "true"}
+    table = create_table(tmp_path / "t", SCHEMA, record_key="id", partition_by="day", index=index, options=moving)
+    table.upsert(pa.Table.from_pylist(ROWS, SCHEMA))
+    assert table.update({"note": "'one'"}, "id = 1").rows_updated == 1
+    merge = table.merge([{"id": 2, "n": 20}], on="id").when_matched_update({"n": "source.n"})
+    assert merge.execute().rows_updated == 1
+    table.update({"day": "'d9'"}, "id = 3")
+    assert content(table) == expected(k1={"note": "one"}, k2={"n": 20}, k3={"day": "d9"})

@@ -12,7 +12,7 @@ import pytest
 
 from hudi_catalog.table import Table, create_table, open_table
 from table_format.base_file.bloom import parse_bloom
-from table_format.errors import MissingFileError, OptionError, TransactionError
+from table_format.errors import CorruptFileError, MissingFileError, OptionError, TransactionError
 from table_format.metadata_table import layout
 from table_format.metadata_table.reader import MetadataTable
 from table_format.storage import Storage
@@ -200,7 +200,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 def test_a_write_that_wants_filters_says_how_to_make_them(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     make(tmp_path / "t").upsert(rows(0, 1), WITH_FILTERS)
-    assert "`hudi-catalog index build` makes them" in caplog.text
+    assert "`hudi-catalog index build` or `maintain` makes them" in caplog.text
 
 
 @pytest.mark.slow
@@ -278,3 +278,36 @@ def test_files_that_go_on_being_cleaned_are_read_in_the_end(tmp_path: Path, monk
     table.build_index(layout.BLOOM_FILTERS)
     assert len(rounds) == indexing._ROUNDS + 1
     assert_complete(TableClient.open(tmp_path / "t"), *INDEXES)
+
+
+def test_a_table_that_is_held_open_while_statistics_are_built_anew(tmp_path: Path) -> None:
+    table = make(tmp_path / "t")
+    assert table.scan("w > 3").count() == 33  # statistics of w are loaded
+    for value in range(8):
+        table.upsert(rows(0, 1, value))
+    assert table.refresh().scan("v = 7").count() == 1  # of a state for which w is not
+    open_table(tmp_path / "t").build_index(layout.COLUMN_STATS)
+    for _ in range(2):
+        assert table.refresh().scan("w = 5").count() == 1
+    assert next(stage for stage in table.scan("w = 5").plan().stages if stage.name == "column statistics").pruned
+
+
+@pytest.mark.parametrize("built", [False, True])
+def test_a_plan_does_without_statistics_that_go_while_it_is_made(tmp_path: Path, *, built: bool) -> None:
+    table = make(tmp_path / "t")
+    scan = table.scan("w = 5")  # by an index that is there
+    other = open_table(tmp_path / "t")
+    other.drop_index(layout.COLUMN_STATS)
+    if built:
+        other.build_index(layout.COLUMN_STATS)
+    stage = next(stage for stage in scan.plan().stages if stage.name == "column statistics")
+    assert built or "dropped or built anew" in stage.reason
+    assert scan.count() == 1
+
+
+def test_statistics_whose_files_are_lost_are_an_error(tmp_path: Path) -> None:
+    table = make(tmp_path / "t")
+    for file in (tmp_path / "t/.hoodie/metadata/column_stats").iterdir():
+        file.unlink()
+    with pytest.raises(CorruptFileError, match="drop and rebuild it"):
+        table.refresh().scan("w = 5").plan()

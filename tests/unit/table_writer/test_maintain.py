@@ -62,7 +62,7 @@ def test_a_neglected_table(path: Path) -> None:
     before = sorted(str(file) for file in path.rglob("*") if not file.name.endswith(".crc"))
     begun: list[str] = []
     planned = table.maintain(dry_run=True, progress=begun.append)
-    assert begun == ["settle", "expire", "cluster", "index", "clean", "compact", "archive"]
+    assert begun == ["settle", "clean", "expire", "cluster", "index", "compact", "archive"]
     assert sorted(str(file) for file in path.rglob("*") if not file.name.endswith(".crc")) == before
     states = {step.service: step.state for step in planned.steps}
     # instants are archived once the metadata table is compacted, which is not foreseen
@@ -87,7 +87,7 @@ def test_a_neglected_table(path: Path) -> None:
     }
     assert not done.failed
     assert done.steps[0].summary == "1 dead write"
-    assert done.steps[4].report.files == 7
+    assert done.steps[1].report.files == 7
     assert rows(path) == [8]
     assert len(TableClient.open(str(path)).timeline().writes) == 3
     assert table.maintain().idle
@@ -124,7 +124,7 @@ def test_indexes_that_the_options_name(path: Path) -> None:
     assert set(table.client.reload().metadata_partitions) == {"files", "column_stats", "bloom_filters"}
     assert table.maintain(named).idle
     named["hoodie.metadata.index.column.stats.column.list"] = "id,v"
-    assert table.maintain(named).steps[0].summary == "column_stats: columns are id, v by the options"
+    assert table.maintain(named).steps[0].summary == "built column_stats: columns are id, v by the options"
     assert table.maintain(named).idle
     assert len(table.scan("v = 3").plan()) == 0
     assert table.maintain({**named, "hoodie.metadata.index.column.stats.column.list": "w"}).failed
@@ -136,7 +136,7 @@ def test_a_lost_record_index_is_built(tmp_path: Path) -> None:
     remove_indexes(table.client, ["record_index"])
     report = table.maintain()
     step = next(step for step in report.steps if step.service == "index")
-    assert (step.state, step.summary) == ("done", "record_index: missing, and writers find records by it")
+    assert (step.state, step.summary) == ("done", "built record_index: missing, and writers find records by it")
     table.upsert([{"id": 1, "v": 5}])
     assert table.verify_index().is_right
     assert table.maintain().idle
@@ -215,7 +215,7 @@ def test_a_plan_holds_neither_an_index_nor_the_next_services_back(tmp_path: Path
     assert f"and {planned.instant} is planned" in done["cluster"].summary
     assert [need.index for need in done["index"].report.needs] == ["record_index", "column_stats", "bloom_filters"]
     assert table.maintain(named).idle
-    assert table.maintain({**named, "hoodie.clustering.schedule.inline": "true"}).steps[2].state == "done"
+    assert table.maintain({**named, "hoodie.clustering.schedule.inline": "true"}).steps[3].state == "done"
     assert table.maintain(named).idle
     assert table.verify_index().is_right
     assert sorted(table.scan().to_arrow()["v"].to_pylist()) == [0, 1, 2, 9]
@@ -325,10 +325,10 @@ def test_the_command(path: Path, tmp_path: Path) -> None:
     table = json.loads(run(str(path), "--config", str(config), "--json")[0])
     assert [step["service"] for step in table["steps"]] == [
         "settle",
+        "clean",
         "expire",
         "cluster",
         "index",
-        "clean",
         "compact",
         "archive",
     ]
@@ -358,3 +358,18 @@ def test_a_warehouse(path: Path, tmp_path: Path) -> None:
     assert [(table["path"], "steps" in table) for table in tables] == [("newer", False), ("t", True), ("u", True)]
     with pytest.raises(UnsupportedTableError):
         run(str(newer))
+
+
+def test_what_a_dry_run_would_clean_is_cleaned_beside_a_clustering(tmp_path: Path) -> None:
+    """A clean keeps all versions of a replaced group until the replacing commit is no longer retained."""
+    table = hudi_catalog.create_table(
+        tmp_path / "t", "id bigint, v bigint", record_key="id", index="RECORD_INDEX", options=BY_HAND
+    )
+    for value in range(6):
+        table.upsert([{"id": 1, "v": value}])
+    policy = {"hoodie.clean.commits.retained": "2", "hoodie.clustering.async.enabled": "true"}
+    policy |= {"hoodie.clustering.async.max.commits": "2", "hoodie.clustering.plan.strategy.sort.columns": "v"}
+    planned = {step.service: step for step in table.maintain(policy, dry_run=True).steps}
+    done = {step.service: step for step in table.maintain(policy).steps}
+    assert planned["clean"].report.files == done["clean"].report.files > 2
+    assert done["cluster"].state == "done"

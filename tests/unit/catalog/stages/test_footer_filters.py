@@ -16,13 +16,7 @@ from table_format.base_file.bloom import simple_bloom
 from table_format.base_file.footer import BLOOM, BLOOM_TYPE, MIN_KEY
 from tests.unit.conftest import GoldenTable
 
-GOLDEN = [
-    "v6_0150__bloom_replace",
-    "v6_0150__bkt_hive",
-    "v6_1200__bkt_complex",
-    "v9_1200__bkt_hive",
-    "v6_0150__mor_bkt",
-]
+GOLDEN = ["v6_0150__bloom_replace", "v6_0150__bkt_hive", "v6_1200__bkt_complex", "v9_1200__bkt_hive"]
 DAYS = 12
 
 

@@ -6,7 +6,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
-from table_format.errors import OptionError, RecordIndexError, UnsupportedTableError
+from table_format.errors import ArgumentError, OptionError, RecordIndexError, UndoneWriteError, UnsupportedTableError
 from table_format.table.client import TableClient
 from table_writer.commit.restore import restore_table
 from table_writer.record_index.compare import DUPLICATE, EXTRA, MISSING, WRONG
@@ -168,3 +168,30 @@ def test_a_merge_on_read_table_is_refused(table: LocalTable) -> None:
     client = TableClient.open(table.client.storage.uri)
     with pytest.raises(UnsupportedTableError, match="merge-on-read"):
         changed_entries(client, instants(table)[0])
+
+
+def test_changes_since_a_write_that_was_taken_back_are_refused(table: LocalTable) -> None:
+    first, second, third = instants(table)
+    restore_table(table.client, second)
+    table.write("upsert", rows(200, 201))
+    with pytest.raises(UndoneWriteError, match="took this write back"):
+        changed_entries(table.client, third)
+    assert "200" in changed_entries(table.client, second)["key"].to_pylist()[0]
+    assert changed_entries(table.client, first).num_rows == 11
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("101", r"give an array or a list of record keys, such as \['101'\]"),
+        ([1], r"record keys are texts, which 1 is not: give str\(1\)"),
+        ([None], "which None is not"),
+        (pa.array([1, 2]), "the array is of int64: cast it to string"),
+    ],
+)
+def test_keys_that_are_no_texts(table: LocalTable, keys: object, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        index_entries(table.client, keys)
+    empty = index_entries(table.client, [])
+    assert empty.num_rows == 0
+    assert index_entries(table.client, pa.array(["none"]).dictionary_encode()).equals(empty)
