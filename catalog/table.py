@@ -25,7 +25,7 @@ from pushdown.simplify import simplify
 from pushdown.sql import parse_sql
 from table_format.config.option_values import known_options, whole_number
 from table_format.config.table_config import TableConfig
-from table_format.errors import CorruptFileError, MissingFileError, OptionError
+from table_format.errors import ArgumentError, CorruptFileError, MissingFileError, OptionError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
@@ -214,6 +214,7 @@ class Table:
             PendingWriteError: a write of the incremental range is pending.
             UnsupportedTableError: an incremental query of a table whose rows have no commit time.
         """
+        _refuse_arguments(filter, columns, as_of, incremental)
         parsed = ScanOptions.parse(options if sample is None else {**(options or {}), SAMPLE: sample})
         condition = parse_sql(filter) if isinstance(filter, str) else filter
         instants = None
@@ -291,3 +292,18 @@ class Table:
         """
         timeline = self.client.timeline()
         return history_of(with_archive(timeline) if archived else timeline)
+
+
+def _refuse_arguments(condition: Any, columns: Any, as_of: Any, incremental: Any) -> None:
+    """Refuse arguments of other types than a scan's."""
+    if not (condition is None or isinstance(condition, (str, HudiExpression))):
+        raise ArgumentError(
+            f'filter={condition!r}: give SQL text such as "id = 1", or an expression such as '
+            'col("id") == 1 (of a boolean column col("flag") == True)'
+        )
+    if isinstance(columns, str):
+        raise ArgumentError(f"columns={columns!r}: give a list of names, such as [{columns!r}]")
+    if not (as_of is None or isinstance(as_of, str)):
+        raise ArgumentError(f"as_of={as_of!r}: give an instant or a time as text, such as '2026-01-31 12:00:00'")
+    if not (incremental is None or (isinstance(incremental, (tuple, list)) and len(incremental) == 2)):
+        raise ArgumentError(f"incremental={incremental!r}: give two times, such as ('earliest', None)")

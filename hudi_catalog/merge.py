@@ -11,6 +11,7 @@ from table_format.errors import ArgumentError, SchemaError
 from table_format.meta_columns import META_COLUMNS
 from table_format.schema.evolution import merge_schemas, storage_schema
 from table_format.table.client import TableClient
+from table_writer.early_checks import refuse_widened_keys
 from table_writer.in_place.change import Change
 from table_writer.in_place.clauses import Clause, Kind, assignments, clause_of
 from table_writer.in_place.expressions import SOURCE, TARGET, Expressions
@@ -75,6 +76,7 @@ class Merge:
         if self._clauses:
             raise ArgumentError("with_schema_evolution comes before the clauses")
         self._evolves = True
+        refuse_widened_keys(self._schema, self._columns, self._client.config)
         self._schema = merge_schemas(self._schema, storage_schema(self._columns))
         return self
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from pushdown.functions import Function, function_sql
 from pushdown.text import column_sql, literal_sql
+from table_format.errors import ArgumentError
 
 Values: TypeAlias = "tuple[Any, ...] | pa.Array[Any]"
 
@@ -96,7 +97,7 @@ class HudiExpression:
         return Not(self)
 
     def __bool__(self) -> bool:
-        raise TypeError("a filter has no truth value of its own: combine filters with & | ~, not with and / or / not")
+        raise ArgumentError("a filter has no truth value of its own: combine filters with & | ~, not and / or / not")
 
     def __hash__(self) -> int:
         return self._hash

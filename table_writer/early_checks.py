@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from table_format.errors import OptionError
+from table_format.config.table_config import TableConfig
+from table_format.errors import OptionError, SchemaError
 from table_format.schema.evolution import storage_schema
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
@@ -27,6 +28,42 @@ from table_writer.slots.partition_files import PartitionFiles
 from table_writer.slots.split import distinct_slots
 from table_writer.timeline.options import ProtocolOptions
 from table_writer.write_plans import WritePlans, key_plan
+
+
+def refuse_widened_keys(table: pa.Schema, batch: pa.Schema, config: TableConfig) -> None:
+    """Refuse a batch whose record keys or partitions have another type: their texts are not those of the table's rows.
+
+    Integers of any width have one text.
+
+    Args:
+        table: the table's columns.
+        batch: of the rows, or of keys to delete.
+        config: of the table.
+
+    Raises:
+        SchemaError: such a column.
+    """
+    for fields, place in ((config.record_key_fields, "record keys"), (config.partition_fields, "partition paths")):
+        for name in fields:
+            before, given = _type_of(table, name), _type_of(storage_schema(batch), name)
+            if before is None or given is None or before == given or not pa.types.is_floating(given):
+                continue
+            if pa.types.is_integer(before) or before == pa.float32():
+                raise SchemaError(
+                    f"column {name!r} is {before} in the table and {given} in the batch, and {place} are made of it: "
+                    "those of the batch would not be those of the rows that are there; cast the batch's column to "
+                    f"{before}"
+                )
+
+
+def _type_of(schema: pa.Schema, name: str) -> pa.DataType | None:
+    """The type of a column, or of a member of a struct by its path; None if it is not there."""
+    first, *inner = [name] if name in schema.names else name.split(".")
+    kind = schema.field(first).type if first in schema.names else None
+    for part in inner:
+        index = kind.get_field_index(part) if isinstance(kind, pa.StructType) else -1
+        kind = kind.field(index).type if isinstance(kind, pa.StructType) and index >= 0 else None
+    return kind
 
 
 def refuse_options(

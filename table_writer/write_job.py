@@ -25,7 +25,7 @@ from table_writer.bucket_write import bucket_count_of_rows, write_by_buckets
 from table_writer.commit.batches import Batch, CommittedBatchError
 from table_writer.commit.table_properties import lost_properties
 from table_writer.commit.transaction import WriteTransaction
-from table_writer.early_checks import refuse_options
+from table_writer.early_checks import refuse_options, refuse_widened_keys
 from table_writer.execution.executor import Executor, RowSource
 from table_writer.execution.progress import WriteProgress
 from table_writer.execution.sources import refuse_untyped, without_delete_flag
@@ -210,7 +210,16 @@ class WriteJob:
 
     def _check_new_keys(self, outcome: Outcome) -> None:
         """Rows that were read from the table must be in it under the keys that are made of them."""
-        if self.source is None or self.source.new_keys is None:
+        if self.source is None:
+            return
+        deleted, matched = sum(file.stat.num_deletes for file in outcome.files), self.source.matched
+        if matched is not None and deleted < matched:
+            raise RecordError(
+                f"{self.client.storage.uri}: {matched} rows match, and {deleted} would be deleted: either the record "
+                "keys that the table's properties give for its rows are not those that they have, or a key has rows "
+                "where its index does not say"
+            )
+        if self.source.new_keys is None:
             return
         inserted = sum(file.stat.num_inserts for file in outcome.files)
         if inserted != self.source.new_keys:
@@ -219,7 +228,7 @@ class WriteJob:
                 "either a new row has the record key of a row in another partition, or the record keys that the "
                 "table's properties give for its rows are not those that they have"
             )
-        deleted, gone = sum(file.stat.num_deletes for file in outcome.files), self.source.gone_keys
+        gone = self.source.gone_keys
         if gone is not None and deleted != gone:
             raise RecordError(
                 f"{self.client.storage.uri}: {deleted} rows would be deleted, and {gone} are to go or to move: a new "
@@ -297,9 +306,13 @@ class WriteJob:
             table = pa.schema([])
         changes = self.operation not in (Operation.DELETE, Operation.DELETE_PARTITION)
         if batch is None or not changes:
+            if batch is not None:
+                refuse_widened_keys(table, batch, self.client.config)
             return table
         self._refuse_lost_columns(table)
         merged = merge_schemas(table, without_delete_flag(batch, table))
+        if self.operation is not Operation.INSERT_OVERWRITE_TABLE:
+            refuse_widened_keys(table, batch, self.client.config)
         refuse_untyped(merged)
         schema_text(merged, self.client.config.name)  # refuses names and types that Avro cannot hold
         needed = (*self.client.config.record_key_fields, *self.client.config.ordering_fields)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Self, TypeVar
 
@@ -230,7 +230,7 @@ class TableWriter(TableWrites[ArrowData]):
         fields = (*config.record_key_fields, *config.partition_fields)
         columns = dict.fromkeys(field.split(".", 1)[0] for field in fields)
         table = Table(self.client) if self._reader is None else self._reader.refresh()
-        return ScannedRows(table.scan(condition, columns))
+        return MatchingRows(table.scan(condition, columns))
 
     def run_service(self, service: Callable[[TableClient, WriteOptions, Executor], T], options: Options | None) -> T:
         """Run a service on the table's current state; see `TableWrites`."""
@@ -300,3 +300,27 @@ def creation_options(
 
 def _names(names: str | Sequence[str]) -> str:
     return names if isinstance(names, str) else ",".join(names)
+
+
+class MatchingRows(ScannedRows):
+    """Keys of the rows that a delete takes away, which are counted as they are read.
+
+    Args:
+        scan: what reads them.
+    """
+
+    def __init__(self, scan: Scan) -> None:
+        self._scan = scan
+        super().__init__(scan, self._counted)
+
+    def _counted(self) -> pa.RecordBatchReader:
+        reader = self._scan.to_batch_reader()
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            count = 0
+            for batch in reader:
+                count += batch.num_rows
+                yield batch
+            self.matched = count
+
+        return pa.RecordBatchReader.from_batches(reader.schema, batches())

@@ -127,7 +127,7 @@ def _opened(rows: Any, columns: pa.Schema | None, time_zone: str | None) -> RowS
         return rows_of_table(narrowed(imported(functools.partial(_table_of_columns, columns=columns), rows), columns))
     if isinstance(rows, (str, bytes, os.PathLike)) or not isinstance(rows, Iterable) or _kind(rows) in _REMEDIES:
         raise _refused(rows)
-    if isinstance(rows, (list, tuple)) and all(isinstance(row, Mapping) for row in rows):
+    if isinstance(rows, (list, tuple)) and (not rows or isinstance(rows[0], Mapping)):
         return rows_of_table(_table_of_dicts(rows, columns))
     return _of_chunks(rows, columns, time_zone)
 
@@ -186,6 +186,10 @@ def _without_missing(values: Any) -> list[Any]:
 
 
 def _table_of_dicts(rows: Iterable[Mapping[str, Any]], columns: pa.Schema | None) -> pa.Table:
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            kind = "None" if row is None else f"of the type {_kind(row)}"
+            raise ArgumentError(f"item {number} of the rows is {kind}, and those before it are dicts")
     names = list(dict.fromkeys(name for row in rows for name in row))
     if not names:
         return _no_rows(columns)
@@ -209,10 +213,10 @@ def _no_rows(columns: pa.Schema | None) -> pa.Table:
 def _of_chunks(rows: Iterable[Any], columns: pa.Schema | None, time_zone: str | None) -> RowStream:
     """An iterable of Arrow-like chunks, each read when the previous one is written."""
     iterator = iter(rows)
-    first = next(iterator, None)
-    if first is None:
+    begin = [*itertools.islice(iterator, 1)]
+    if not begin:
         return rows_of_table(_no_rows(columns))
-    chunk = _chunk(first, 0, columns, time_zone)
+    chunk = _chunk(begin[0], 0, columns, time_zone)
     schema = chunk.schema if columns is None else _types_of_table(chunk.schema, columns)
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -238,6 +242,8 @@ def _types_of_table(schema: pa.Schema, columns: pa.Schema) -> pa.Schema:
 
 
 def _chunk(rows: Any, number: int, columns: pa.Schema | None, time_zone: str | None) -> RowStream:
+    if rows is None:
+        raise ArgumentError(f"item {number} of the rows is None: leave it out")
     if isinstance(rows, Mapping) or not _is_arrow_like(rows):
         raise ArgumentError(
             f"item {number} of the rows is of the type {_kind(rows)}: give a list of dicts, such as [{{'id': 1}}], or "

@@ -94,11 +94,13 @@ class RowSource(Rows[pa.RecordBatch]):
         is_computed: whether they were computed from those of the table: they win whatever the ordering values are.
         new_keys: how many of the rows read so far have a record key that the table lacks; None if that is not known.
         gone_keys: likewise how many records they delete.
+        matched: of keys to delete that were read from the table, how many rows have them; None for others.
     """
 
     is_computed: bool = False
     new_keys: int | None = None
     gone_keys: int | None = None
+    matched: int | None = None
 
     @property
     def schema(self) -> pa.Schema:

@@ -13,6 +13,7 @@ import pyarrow.dataset
 from table_format.errors import ArgumentError, SchemaError
 from table_format.meta_columns import IS_DELETED, META_COLUMNS
 from table_format.schema.evolution import conform, storage_schema
+from table_format.schema.nested import holds
 from table_format.storage import Storage
 from table_writer.execution.exchange import Segment, Segments, SpillFile, SpillFolder
 from table_writer.execution.executor import RowSource
@@ -36,10 +37,13 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
     """An Arrow schema in the types under which tables store its columns, without Hudi's meta columns.
 
     Raises:
-        SchemaError: timestamps without a time zone, which Apache's writers of this table version do not write.
+        SchemaError: timestamps without a time zone, which Apache's writers of this table version do not write; structs
+            without fields, which Parquet cannot hold.
     """
     stored = storage_schema(schema)
     for field in stored:
+        if holds(field.type, _has_no_fields):
+            raise SchemaError(f"column {field.name!r} has a struct without fields, which Parquet cannot hold")
         path = _without_zone(field.type, field.name)
         if path is not None:
             raise SchemaError(
@@ -58,6 +62,10 @@ def refuse_untyped(schema: pa.Schema) -> None:
     for field in schema:
         if pa.types.is_null(field.type):
             raise SchemaError(f"column {field.name!r} has no type (void): give the column a type, e.g. by a cast")
+
+
+def _has_no_fields(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.StructType) and not kind.num_fields
 
 
 def without_delete_flag(batch: pa.Schema, table: pa.Schema | None) -> pa.Schema:

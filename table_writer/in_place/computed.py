@@ -28,6 +28,8 @@ from table_writer.plan.properties import index_type
 from table_writer.write_plans import key_plan
 
 _SHARE = 4
+#: DuckDB's types of the columns that tables store as whole numbers.
+_WHOLE = ("INTEGER", "BIGINT")
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,10 @@ class Query:
                 value = named(TARGET, name) if name in self.kept else "NULL"
             elif name in clause.values:
                 value = f"CAST({clause.values[name]} AS {kind})"
+                if name in self.kept and kind in _WHOLE:  # whose rounding would make another key
+                    problem = f"column {name} is of a key or partition and a {kind}, and a value is no whole number"
+                    same = f"{value} IS NOT DISTINCT FROM {clause.values[name]}"
+                    value = f"CASE WHEN {same} THEN {value} ELSE error({_text(problem)}) END"
             else:
                 value = "NULL" if clause.inserts else named(TARGET, name)
             cases.append(f"WHEN {number} THEN {value}")
@@ -127,6 +133,11 @@ class Query:
                     raise failures[0] from error
                 reason = str(error).partition("\n")[0]
                 raise RecordError(f"the change cannot be computed: {reason}") from error
+
+
+def _text(words: str) -> str:
+    """A text as SQL."""
+    return "'" + words.replace("'", "''") + "'"
 
 
 def computed_rows(change: Change, options: WriteOptions, reader: Table | None = None) -> ComputedRows:

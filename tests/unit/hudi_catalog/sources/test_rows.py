@@ -1,7 +1,10 @@
 """Rows in every supported form become the same batches."""
 
 import datetime as dt
+from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import duckdb
 import pandas as pd
@@ -11,6 +14,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
+from hudi_catalog import create_table
 from hudi_catalog.sources.rows import arrow_rows
 from table_format.errors import ArgumentError, OptionError, SchemaError
 
@@ -215,3 +219,18 @@ def test_what_is_not_arrow_like_is_refused(rows: object, remedy: str) -> None:
 def test_columns_that_arrow_cannot_hold(rows: object, reason: str) -> None:
     with pytest.raises(SchemaError, match=reason):
         arrow_rows(rows)
+
+
+@pytest.mark.parametrize("make", [list, iter])
+def test_a_missing_item_is_not_the_end_of_the_rows(tmp_path: Path, make: Callable[[list[Any]], Any]) -> None:
+    table = create_table(tmp_path / "t", "id bigint", record_key="id")
+    table.upsert([{"id": 1}])
+    for rows in ([None, pa.table({"id": [9]})], [None], [pa.table({"id": [9]}), None]):
+        with pytest.raises(ArgumentError, match="of the rows is None"):
+            table.insert_overwrite_table(make(rows))
+    for rows in ([None, {"id": 9}], [{"id": 9}, None]):
+        with pytest.raises(ArgumentError, match="of the rows is None"):
+            table.insert_overwrite_table(rows)
+    assert table.scan().to_arrow()["id"].to_pylist() == [1]
+    with pytest.raises(ArgumentError, match="item 1 of the rows is of the type int, and those before it are dicts"):
+        table.upsert([{"id": 2}, 3])
