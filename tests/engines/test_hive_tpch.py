@@ -16,6 +16,8 @@ SCHEMA = "tpch"
 SLACK = 0.006
 # files of lineitem that are read: two ship modes are two of seven partitions
 KEPT = {"Q12": 16}
+# Hive's merge join takes 40 seconds for what its hash join does in four, of plain files too
+SETTINGS = {"Q18": {"hive.auto.convert.join.noconditionaltask.size": "1000000000"}}
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,8 @@ def tpch(hive_world: World, tmp_path_factory: pytest.TempPathFactory) -> DuckDb:
 def test_hive_answers_like_duckdb(hive_world: World, tpch: DuckDb, name: str) -> None:
     expected = tpch.query(QUERIES[name])
     assert expected
-    assert rows_agree(hive_world.query(QUERIES[name], SCHEMA), expected, slack=SLACK) == ""
+    rows = hive_world.query(QUERIES[name], SCHEMA, SETTINGS.get(name))
+    assert rows_agree(rows, expected, slack=SLACK) == ""
     scans = hive_world.planned(f"{SCHEMA}.lineitem")
     if "lineitem" in QUERIES[name]:
         of_this_query = [scan for scan in scans if scan["query"] == scans[-1]["query"]]
