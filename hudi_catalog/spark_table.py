@@ -137,7 +137,7 @@ class HudiTable(Table):
         if not merged.is_set(registry.BUCKETS) and not merged.is_set(registry.INDEX_TYPE):
             raise OptionError("a new table needs buckets=… for the bucket index, or index='RECORD_INDEX'")
         writer = TableWriter.create(path, schema_columns(schema), storage_options=storage_options, **arguments)
-        return cls(session, writer.client, merged, TableOptions.parse(reading), time_zone=time_zone)
+        return cls(session, writer.client, writing, TableOptions.parse(reading), time_zone=time_zone)
 
     @classmethod
     def open(

@@ -33,7 +33,7 @@ from table_writer.write_plans import WritePlans, key_plan
 def refuse_widened_keys(table: pa.Schema, batch: pa.Schema, config: TableConfig) -> None:
     """Refuse a batch whose record keys or partitions have another type: their texts are not those of the table's rows.
 
-    Integers of any width have one text.
+    Integers of any width have one text, and those of 32 bits are as many numbers of 64 bits with a fraction.
 
     Args:
         table: the table's columns.
@@ -46,14 +46,21 @@ def refuse_widened_keys(table: pa.Schema, batch: pa.Schema, config: TableConfig)
     for fields, place in ((config.record_key_fields, "record keys"), (config.partition_fields, "partition paths")):
         for name in fields:
             before, given = _type_of(table, name), _type_of(storage_schema(batch), name)
-            if before is None or given is None or before == given or not pa.types.is_floating(given):
-                continue
-            if pa.types.is_integer(before) or before == pa.float32():
+            if before is not None and given is not None and not _keeps_texts(before, given):
                 raise SchemaError(
                     f"column {name!r} is {before} in the table and {given} in the batch, and {place} are made of it: "
                     "those of the batch would not be those of the rows that are there; cast the batch's column to "
                     f"{before}"
                 )
+
+
+def _keeps_texts(before: pa.DataType, given: pa.DataType) -> bool:
+    """Whether values of the second type are the keys of equal values of the first one, each a key of its own."""
+    types = pa.types
+    if types.is_floating(before):
+        exact = given == pa.float32() or (given == pa.int32() and before == pa.float64())
+        return before == given or exact or not (types.is_floating(given) or types.is_integer(given))
+    return not (types.is_integer(before) and types.is_floating(given))
 
 
 def _type_of(schema: pa.Schema, name: str) -> pa.DataType | None:

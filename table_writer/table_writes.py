@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from table_format.errors import OptionError
 from table_writer.cluster_calls import ClusterCalls
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
@@ -101,7 +102,12 @@ class TableWrites(ClusterCalls, ABC, Generic[Rows]):
                 on.
             operation: what to do with the rows.
             options: for each write.
+
+        Raises:
+            OptionError: the stream has no name, or there is no such operation.
         """
+        if not app_id:
+            raise OptionError("a stream needs a name of its own, by which its batches are told from those of others")
         chosen = Operation(operation)
 
         def write(rows: Rows, number: int) -> WriteSummary:

@@ -68,6 +68,8 @@ def hash_parts(record_key: str, hash_fields: Sequence[str], rule: BucketHashRule
     >>> hash_parts("a:1,b:x,y", ["b"], BucketHashRule.SPLIT), hash_parts("a:1,b:x,y", ["b"], BucketHashRule.NAMED)
     (['x', 'y'], ['x,y'])
     """
+    if _is_whole(record_key, rule):  # the words for null and empty are of pieces only
+        return [record_key]
     split = _split_parts if rule is BucketHashRule.SPLIT else _named_parts
     return [_value(part) for part in split(record_key, hash_fields)]
 
@@ -133,6 +135,11 @@ def _composite_buckets(
     return result
 
 
+def _is_whole(key: str, rule: BucketHashRule) -> bool:
+    """Whether a key is hashed as it is."""
+    return ":" not in key or (rule is BucketHashRule.NAMED and "," not in key)
+
+
 def _value(part: str) -> str | None:
     if part == NULL_KEY_PART:
         return None
@@ -140,8 +147,6 @@ def _value(part: str) -> str | None:
 
 
 def _split_parts(key: str, fields: Sequence[str]) -> list[str]:
-    if ":" not in key:
-        return [key]
     pieces = key.split(",")
     while pieces and not pieces[-1]:  # Java's split drops empty strings at the end
         pieces.pop()
@@ -150,8 +155,6 @@ def _split_parts(key: str, fields: Sequence[str]) -> list[str]:
 
 
 def _named_parts(key: str, fields: Sequence[str]) -> list[str]:
-    if ":" not in key or "," not in key:
-        return [key]
     values = []
     start = 0
     while start < len(key):

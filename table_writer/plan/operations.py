@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import NoReturn
 
+from table_format.errors import OptionError, did_you_mean
 from table_format.instant import Action
 
 
@@ -24,6 +26,11 @@ class Operation(Enum):
     """All partitions are replaced."""
     DELETE_PARTITION = "delete_partition"
     """Whole partitions are deleted."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        names = [known.value for known in cls]
+        raise OptionError(f"there is no operation {value!r}{did_you_mean(str(value), names)}; there are {names}")
 
     @property
     def commit_name(self) -> str:

@@ -9,7 +9,7 @@ import pyarrow.compute
 import pytest
 
 from hudi_catalog import HudiError, Table, create_table
-from table_format.errors import RecordError, SchemaError
+from table_format.errors import OptionError, RecordError, SchemaError
 from table_writer import write_job
 
 INDEXES = ("BUCKET", "RECORD_INDEX", "RECORD_LEVEL_INDEX")
@@ -132,3 +132,21 @@ def test_arguments_of_a_scan(tmp_path: Path, arguments: dict[str, Any], message:
     table.upsert([{"id": 1, "s": {"x": 1}}])
     with pytest.raises(HudiError, match=message):
         table.scan(**arguments)
+
+
+def test_whole_numbers_that_floats_cannot_tell_apart_are_no_keys_of_floats(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", "k double, v int", record_key="k", buckets=1)
+    table.upsert([{"k": 1.0, "v": 1}, {"k": 2, "v": 2}])
+    with pytest.raises(SchemaError, match="cast the batch's column to double"):
+        table.upsert(pa.table({"k": [9007199254740993, 9007199254740992], "v": [2, 3]}))
+    with pytest.raises(SchemaError, match="cast the batch's column to double"):
+        table.delete(pa.table({"k": [9007199254740993]}))
+    assert table.upsert(pa.table({"k": pa.array([2], pa.int32()), "v": [3]})).rows_updated == 1
+
+
+def test_streams_are_named_and_do_what_is_known(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", "k bigint", record_key="k")
+    with pytest.raises(OptionError, match="a stream needs a name of its own"):
+        table.stream_writer("")
+    with pytest.raises(OptionError, match=r"no operation 'upsrt' \(did you mean upsert\?\)"):
+        table.stream_writer("orders", "upsrt")

@@ -280,3 +280,20 @@ def test_golden_tables_are_there():
     assert len(KEY_TABLES) == 21
     assert sum(len(keys_of(name)) for name in KEY_TABLES) > 1000
     assert np.int32(bucket_id_one([], 8)) == 1
+
+
+@pytest.mark.parametrize("rule", BucketHashRule)
+@pytest.mark.parametrize("fields", [("s", "n"), ("s",)])
+def test_a_bucket_does_not_depend_on_the_other_rows(rule: BucketHashRule, fields: tuple[str, ...]) -> None:
+    texts = [None, "", "a", "__null__", "__empty__", "null", "a:b", "a,b", "x,n:1", "__null__,n:2", ":", ","]
+    if len(fields) == 1:  # of which none is null or empty
+        texts = texts[2:]
+    generator = KeyGenerator(KeySpec(fields, generator="COMPLEX" if len(fields) > 1 else "NON_PARTITION"), rule)
+    batch = pa.table({"s": pa.array(texts, pa.string()), "n": list(range(len(texts)))})
+    for hashed in (fields, fields[:1]):
+        together = generator.bucket_ids(batch, 1009, hashed).tolist()
+        for row, (key, bucket) in enumerate(zip(generator.record_keys(batch).to_pylist(), together, strict=True)):
+            assert generator.bucket_ids(batch.slice(row, 1), 1009, hashed).tolist() == [bucket]
+            assert bucket_ids_of_keys(pa.array([key]), hashed, 1009, rule).tolist() == [bucket]
+            assert bucket_id_one(hash_parts(key, hashed, rule), 1009) == bucket
+            assert bucket in possible_buckets(key, hashed, 1009)
