@@ -176,10 +176,10 @@ class Scan:
 
 def _check_columns(columns: tuple[str, ...] | None, schema: pa.Schema) -> None:
     for position, name in enumerate(columns or ()):
-        root = name.split(".", 1)[0]
-        if name not in schema.names and root != name and root in schema.names:
-            raise UnknownColumnError(f"{name} is a field of column {root}: name the whole column {root}")
         if name not in schema.names:
+            root = name.split(".", 1)[0]
+            if root in schema.names:
+                raise UnknownColumnError(f"{name} is a field of column {root}: name the whole column {root}")
             raise unknown_column(name, schema)
         if name in (columns or ())[:position]:
             raise UnknownColumnError(f"column {name} is named twice; name each column once")

@@ -178,8 +178,8 @@ def _rewrite(
         divided: dict[int, GroupOrder] = {}
         slots = 0
         for number, order in orders.items():
-            divided_order, cuts = order.divided(whole[number], parts[number])
-            divided[number] = _divided(planned, number, divided_order, cuts, slots)
+            within, cuts = order.divided(whole[number], parts[number])
+            divided[number] = _divided(planned, number, within, cuts, slots)
             slots += cuts.parts
         phase(f"sorting and writing files: group {max(groups) + 1} of {len(planned.groups)}")
         plan_of_tasks = ClusterPlan(files, divided)

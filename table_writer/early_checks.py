@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from table_format.config.table_config import TableConfig
 from table_format.errors import OptionError, SchemaError
+from table_format.keys.key_text import raw_column
 from table_format.schema.evolution import storage_schema
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
@@ -43,33 +44,34 @@ def refuse_widened_keys(table: pa.Schema, batch: pa.Schema, config: TableConfig)
     Raises:
         SchemaError: such a column.
     """
+    stored = storage_schema(batch)
     for fields, place in ((config.record_key_fields, "record keys"), (config.partition_fields, "partition paths")):
         for name in fields:
-            before, given = _type_of(table, name), _type_of(storage_schema(batch), name)
-            if before is not None and given is not None and not _keeps_texts(before, given):
+            of_table, of_batch = _type_of(table, name), _type_of(stored, name)
+            if of_table is not None and of_batch is not None and not _keeps_texts(of_table, of_batch):
                 raise SchemaError(
-                    f"column {name!r} is {before} in the table and {given} in the batch, and {place} are made of it: "
-                    "those of the batch would not be those of the rows that are there; cast the batch's column to "
-                    f"{before}"
+                    f"column {name!r} is {of_table} in the table and {of_batch} in the batch, and {place} are made of "
+                    "it: those of the batch would not be those of the rows that are there; cast the batch's column to "
+                    f"{of_table}"
                 )
 
 
-def _keeps_texts(before: pa.DataType, given: pa.DataType) -> bool:
+def _keeps_texts(of_table: pa.DataType, of_batch: pa.DataType) -> bool:
     """Whether values of the second type are the keys of equal values of the first one, each a key of its own."""
     types = pa.types
-    if types.is_floating(before):
-        exact = given == pa.float32() or (given == pa.int32() and before == pa.float64())
-        return before == given or exact or not (types.is_floating(given) or types.is_integer(given))
-    return not (types.is_integer(before) and types.is_floating(given))
+    if types.is_integer(of_table):
+        return not types.is_floating(of_batch)
+    if of_table == pa.float64():
+        return of_batch != pa.int64()
+    return of_table != pa.float32() or of_batch not in (pa.int32(), pa.int64(), pa.float64())
 
 
 def _type_of(schema: pa.Schema, name: str) -> pa.DataType | None:
     """The type of a column, or of a member of a struct by its path; None if it is not there."""
-    first, *inner = [name] if name in schema.names else name.split(".")
-    kind = schema.field(first).type if first in schema.names else None
-    for part in inner:
-        index = kind.get_field_index(part) if isinstance(kind, pa.StructType) else -1
-        kind = kind.field(index).type if isinstance(kind, pa.StructType) and index >= 0 else None
+    try:
+        kind: pa.DataType = raw_column(schema.empty_table(), name).type
+    except SchemaError:
+        return None
     return kind
 
 

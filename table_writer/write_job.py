@@ -305,14 +305,12 @@ class WriteJob:
                 raise
             table = pa.schema([])
         changes = self.operation not in (Operation.DELETE, Operation.DELETE_PARTITION)
+        if batch is not None and self.operation is not Operation.INSERT_OVERWRITE_TABLE:
+            refuse_widened_keys(table, batch, self.client.config)
         if batch is None or not changes:
-            if batch is not None:
-                refuse_widened_keys(table, batch, self.client.config)
             return table
         self._refuse_lost_columns(table)
         merged = merge_schemas(table, without_delete_flag(batch, table))
-        if self.operation is not Operation.INSERT_OVERWRITE_TABLE:
-            refuse_widened_keys(table, batch, self.client.config)
         refuse_untyped(merged)
         schema_text(merged, self.client.config.name)  # refuses names and types that Avro cannot hold
         needed = (*self.client.config.record_key_fields, *self.client.config.ordering_fields)

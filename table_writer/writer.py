@@ -260,6 +260,30 @@ class ScannedRows(ArrowRows):
         return self._uri == storage.uri
 
 
+class MatchingRows(ScannedRows):
+    """Keys of the rows that a delete takes away, which are counted as they are read.
+
+    Args:
+        scan: what reads them.
+    """
+
+    def __init__(self, scan: Scan) -> None:
+        self._scan = scan
+        super().__init__(scan, self._counted)
+
+    def _counted(self) -> pa.RecordBatchReader:
+        reader = self._scan.to_batch_reader()
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            count = 0
+            for batch in reader:
+                count += batch.num_rows
+                yield batch
+            self.matched = count
+
+        return pa.RecordBatchReader.from_batches(reader.schema, batches())
+
+
 def creation_options(
     path: str | os.PathLike[str],
     *,
@@ -300,27 +324,3 @@ def creation_options(
 
 def _names(names: str | Sequence[str]) -> str:
     return names if isinstance(names, str) else ",".join(names)
-
-
-class MatchingRows(ScannedRows):
-    """Keys of the rows that a delete takes away, which are counted as they are read.
-
-    Args:
-        scan: what reads them.
-    """
-
-    def __init__(self, scan: Scan) -> None:
-        self._scan = scan
-        super().__init__(scan, self._counted)
-
-    def _counted(self) -> pa.RecordBatchReader:
-        reader = self._scan.to_batch_reader()
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            count = 0
-            for batch in reader:
-                count += batch.num_rows
-                yield batch
-            self.matched = count
-
-        return pa.RecordBatchReader.from_batches(reader.schema, batches())

@@ -74,8 +74,8 @@ def _key_filter(snapshot: Snapshot, row: int) -> BloomFilter | None:
     try:
         file_footer = footer(snapshot.client.storage, str(snapshot.path(row)))
         # a writer that notes no least and greatest key may not have told the filter of any
-        told = {MIN_KEY, MAX_KEY} <= file_footer.key_values.keys() and RECORD_KEY in file_footer.names
-        bloom = file_footer.bloom if told else None
+        is_whole = {MIN_KEY, MAX_KEY} <= file_footer.key_values.keys() and RECORD_KEY in file_footer.names
+        bloom = file_footer.bloom if is_whole else None
     except (MissingFileError, CorruptFileError):
         return None
     return bloom

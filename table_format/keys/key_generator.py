@@ -251,8 +251,8 @@ class KeyGenerator:
         hashed = self._hash_fields(hash_fields)
         fields = fields or self.key_fields(batch)
         prefixed, all_fields = self.spec.prefixed, self.spec.record_key_fields
-        # where a bucket follows from the key alone, whatever other rows the batch has
-        if (prefixed and len(all_fields) == 1) or self._holds_any(batch, ":," if prefixed else ":", words=prefixed):
+        # by either way a bucket follows from the key alone, whatever other rows the batch has
+        if (prefixed and len(all_fields) == 1) or self._needs_texts(batch):
             keys = self.record_keys(batch, fields) if keys is None else keys
             return bucket_ids_of_keys(keys, hashed, bucket_count, self.hash_rule)
         hashes = [fields.hashes(field) for field in all_fields if field in hashed]
@@ -263,16 +263,20 @@ class KeyGenerator:
         column = raw_column(batch, field)
         return column.null_count == 0 and pa.types.is_integer(column.type)
 
-    def _holds_any(self, batch: Batch, separators: str, *, words: bool) -> bool:
-        """Whether a key value has a separator of composite keys, or is a word for null; numbers and dates never do."""
+    def _needs_texts(self, batch: Batch) -> bool:
+        """Whether a key value stands otherwise in a key's hash than in its column; numbers and dates never do.
+
+        It has a separator of composite keys, or is a word that these have for null or an empty text.
+        """
+        prefixed = self.spec.prefixed
         for field in self.spec.record_key_fields:
             kind = raw_column(batch, field).type
             if pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_boolean(kind):
                 continue
             text = text_column(batch, field)
-            if any(pc.any(pc.match_substring(text, separator)).as_py() for separator in separators):
+            if any(pc.any(pc.match_substring(text, separator)).as_py() for separator in (":," if prefixed else ":")):
                 return True
-            if words and pc.any(pc.is_in(text, pa.array([NULL_KEY_PART, EMPTY_KEY_PART]))).as_py():
+            if prefixed and pc.any(pc.is_in(text, pa.array([NULL_KEY_PART, EMPTY_KEY_PART]))).as_py():
                 return True
         return False
 

@@ -7,7 +7,7 @@ layout 2), a log file is named after the deltacommit that wrote it rather than a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from table_format.storage import FileEntry, Storage
@@ -146,14 +146,11 @@ def builds_partition(instant: str) -> bool:
     return has_service_suffix(instant) and int(instant[_INSTANT_DIGITS:]) >= _FIRST_INIT_SUFFIX
 
 
-def names_of_files(groups: Iterable[FileGroup]) -> frozenset[str]:
+def names_of_files(groups: Sequence[FileGroup]) -> frozenset[str]:
     """Names of all files of some file groups."""
-    paths = [path for group in groups for path in (*(base.path for base in group.base_files), *_log_paths(group))]
+    paths = [base.path for group in groups for base in group.base_files]
+    paths += [log.path for group in groups for log in group.log_files]
     return frozenset(path.rsplit("/", 1)[-1] for path in paths)
-
-
-def _log_paths(group: FileGroup) -> Iterable[str]:
-    return (log.path for log in group.log_files)
 
 
 def list_file_groups(storage: Storage, partition: str) -> tuple[FileGroup, ...]:

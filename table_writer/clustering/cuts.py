@@ -144,15 +144,13 @@ class Boxes:
         """
         least = pa.array([""], keys.type)
         of_rows = codes >> self._shift
-        bounds: list[Cuts] = []
+        bounds = [Cuts(codes[:0], keys.slice(0, 0))]
         for number, files in enumerate(self.files):
             if number:
                 bounds.append(Cuts(np.array([number], np.uint64) << self._shift, least))
             if files > 1:
                 rows = np.flatnonzero(of_rows == np.uint64(number))
                 bounds.append(Cuts.of(codes[rows], keys.take(from_numpy(rows)), files))
-        if not bounds:
-            return Cuts(codes[:0], keys.slice(0, 0))
         return Cuts(np.concatenate([one.codes for one in bounds]), pa.concat_arrays([one.keys for one in bounds]))
 
 

@@ -150,8 +150,11 @@ class RowOrder:
         if self.layout is Layout.LINEAR:
             pairs = zip(self.scales, columns, strict=True)
             return _one_after_the_other([(scale.cells(column), len(scale.below)) for scale, column in pairs])
-        axes = self._axes(columns)
-        bits = axis_bits(len(columns))
+        return self._along(self._axes(columns))
+
+    def _along(self, axes: Sequence[Axis]) -> Codes:
+        """The codes of rows on a curve, by their coordinates."""
+        bits = axis_bits(len(axes))
         places = hilbert(axes, bits) if self.layout is Layout.HILBERT else z_order(axes, bits)
         return places if self.boxes is None else self.boxes.codes(axes, places, bits * len(axes))
 
@@ -169,9 +172,10 @@ class RowOrder:
         keys = one_chunk(sample[RECORD_KEY])
         if self.layout is Layout.LINEAR:
             return self, Cuts.of(self.codes(sample), keys, files)
-        boxes = Boxes.of(self._axes(ordering_columns(sample, self.columns)), files)
+        axes = self._axes(ordering_columns(sample, self.columns))
+        boxes = Boxes.of(axes, files)
         order = replace(self, boxes=boxes)
-        return order, boxes.cuts(order.codes(sample), keys)
+        return order, boxes.cuts(order._along(axes), keys)  # noqa: SLF001  # of the same class
 
     def positions(self, rows: pa.Table, codes: Codes) -> Rows:
         """Positions of rows in their order.

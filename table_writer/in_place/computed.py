@@ -20,7 +20,7 @@ from table_writer.execution.local import LocalExecutor
 from table_writer.execution.sources import ComputedRows
 from table_writer.in_place.change import Change, key_columns
 from table_writer.in_place.clauses import CLAUSE, OLD, PRESENT, Clause, join_type
-from table_writer.in_place.expressions import SOURCE, TARGET, named, quoted
+from table_writer.in_place.expressions import SOURCE, TARGET, named, quoted, text
 from table_writer.in_place.matching import filter_of_source, most_selective, rows_to_join
 from table_writer.in_place.moves import Moves, Placing
 from table_writer.plan.options import WriteOptions
@@ -82,7 +82,7 @@ class Query:
                 if name in self.kept and kind in _WHOLE:  # whose rounding would make another key
                     problem = f"column {name} is of a key or partition and a {kind}, and a value is no whole number"
                     same = f"{value} IS NOT DISTINCT FROM {clause.values[name]}"
-                    value = f"CASE WHEN {same} THEN {value} ELSE error({_text(problem)}) END"
+                    value = f"CASE WHEN {same} THEN {value} ELSE error({text(problem)}) END"
             else:
                 value = "NULL" if clause.inserts else named(TARGET, name)
             cases.append(f"WHEN {number} THEN {value}")
@@ -133,11 +133,6 @@ class Query:
                     raise failures[0] from error
                 reason = str(error).partition("\n")[0]
                 raise RecordError(f"the change cannot be computed: {reason}") from error
-
-
-def _text(words: str) -> str:
-    """A text as SQL."""
-    return "'" + words.replace("'", "''") + "'"
 
 
 def computed_rows(change: Change, options: WriteOptions, reader: Table | None = None) -> ComputedRows:

@@ -168,6 +168,11 @@ def quoted(name: str) -> str:
     return exp.to_identifier(name, quoted=True).sql(dialect=DIALECT)
 
 
+def text(words: str) -> str:
+    """A text as SQL."""
+    return exp.Literal.string(words).sql(dialect=DIALECT)
+
+
 def named(side: str, name: str) -> str:
     """A column of a side as SQL."""
     return f"{side}.{quoted(name)}"

@@ -16,6 +16,7 @@ from table_format.codecs.arrow_numpy import one_chunk
 from table_format.errors import ArgumentError
 from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
+from table_format.schema.evolution import storage_type
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.execution.executor import Mapper, in_threads
@@ -156,8 +157,8 @@ def _texts(keys: Any) -> Any:
             raise ArgumentError(f"record keys are texts, which {others[0]!r} is not: give str({others[0]!r})")
         return pa.array(keys, pa.string())
     column = one_chunk(keys)
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
+    kind = storage_type(column.type)
+    if kind != pa.string():
         raise ArgumentError(f"record keys are texts, and the array is of {kind}: cast it to string")
     return column.cast(pa.string())
 
