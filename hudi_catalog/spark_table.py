@@ -168,7 +168,7 @@ class HudiTable(Table):
         if session is None:
             raise ArgumentError("HudiTable.open: there is no active Spark session; give session=…")
         reading, writing = divided_options(options)
-        client = TableClient.open(uri, dict(storage_options or {}))
+        client = TableClient.open(uri, storage_options)
         return cls(session, client, writing, TableOptions.parse(reading), time_zone=time_zone)
 
     @classmethod

@@ -142,7 +142,7 @@ def write(
 
 def _open_if_there(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None) -> TableClient | None:
     try:
-        return TableClient.open(path, dict(storage_options or {}))
+        return TableClient.open(path, storage_options)
     except TableNotFoundError:
         return None
 
@@ -158,7 +158,7 @@ def _created(
     """A new table; None if another writer has just made it and this one may join."""
     properties = new_table_properties(options, schema)
     try:
-        return create_table(Storage(path, dict(storage_options or {})), properties, dict(options.texts))
+        return create_table(Storage(path, storage_options), properties, dict(options.texts))
     except TableExistsError:
         if joining:
             return None

@@ -153,6 +153,8 @@ class Storage:
     ) -> None:
         if not isinstance(uri, (str, os.PathLike)):
             raise ArgumentError(f"the place of a table is a path or a URI, not a {type(uri).__name__}: {uri!r}")
+        if options is not None and not isinstance(options, Mapping):
+            raise ArgumentError(f"storage options are a dict of arguments for pyarrow.fs, not {options!r}")
         self.uri = os.fspath(uri).rstrip("/") or "/"
         self.within = within
         self._real_within: str | None = None

@@ -119,7 +119,7 @@ class TableWriter(TableWrites[ArrowData]):
         if not merged.is_set(registry.BUCKETS):
             # the first write decides
             properties.pop(registry.BUCKETS.key, None)
-        client = create_table(Storage(path, dict(storage_options or {})), properties, dict(merged.texts))
+        client = create_table(Storage(path, storage_options), properties, dict(merged.texts))
         return cls(client, executor, merged)
 
     # arguments are spelled out for help() and editors
@@ -145,7 +145,7 @@ class TableWriter(TableWrites[ArrowData]):
             TableNotFoundError: there is no table.
             UnsupportedTableError: its version can only be read.
         """
-        return cls(TableClient.open(path, dict(storage_options or {})), executor, options)
+        return cls(TableClient.open(path, storage_options), executor, options)
 
     @property
     def name(self) -> str:

@@ -271,10 +271,12 @@ def _refused(rows: Any) -> ArgumentError:
     kind = _kind(rows)
     if isinstance(rows, (str, os.PathLike)):
         return ArgumentError(
-            f"the rows are a {kind}, {os.fspath(rows)!r}: for files give pyarrow.dataset.dataset({os.fspath(rows)!r}), "
+            f"the rows are of the type {kind}, {os.fspath(rows)!r}: for files give "
+            f"pyarrow.dataset.dataset({os.fspath(rows)!r}), "
             "or write them by the command hudi-catalog write"
         )
-    return ArgumentError(f"the rows are a {kind}, which holds no Arrow data: give {_REMEDIES.get(kind) or _TAKEN}")
+    remedy = _REMEDIES.get(kind) or _TAKEN
+    return ArgumentError(f"the rows are of the type {kind}, which holds no Arrow data: give {remedy}")
 
 
 def _kind(value: object) -> str:

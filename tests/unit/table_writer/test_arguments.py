@@ -11,11 +11,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from hudi_catalog import Table, col
+from hudi_catalog import Table, col, open_table
 from spark_writer import HudiTable, write_hudi
 from spark_writer.spark_types import schema_columns
 from table_format.errors import ArgumentError, HudiError, MissingPackageError, require
 from table_writer.plan.options import WriteOptions
+from table_writer.writer import TableWriter
 
 TABLE = pa.table({"id": ["a"]})
 NO_SESSION: Any = SimpleNamespace(createDataFrame=None, conf=None)
@@ -52,7 +53,7 @@ def test_a_table_of_a_session_takes_what_a_table_takes(tmp_path: Path) -> None:
     assert issubclass(HudiTable, Table)
     for wrong in ("/data/rows.parquet", 5, None):
         rows: Any = wrong
-        with pytest.raises(ArgumentError, match="the rows are a"):
+        with pytest.raises(ArgumentError, match="the rows are of the type"):
             table.upsert(rows)
     frame = type("DataFrame", (), {"__module__": "pyspark.pandas.frame"})()
     with pytest.raises(ArgumentError, match=r"give rows\.to_spark"):
@@ -89,6 +90,19 @@ def test_a_place_is_a_text_or_a_path(tmp_path: Path) -> None:
         place: Any = wrong
         with pytest.raises(ArgumentError, match="the place of a table is a path or a URI, not a"):
             HudiTable.for_path(NO_SESSION, place)
+
+
+def test_storage_options_are_a_dict(tmp_path: Path) -> None:
+    """A session given before the path makes the path stand where storage options do."""
+    wrong: Any = "orders"
+    with pytest.raises(ArgumentError, match="the place of a table is a path or a URI, not a"):
+        HudiTable.open(NO_SESSION, wrong, session=NO_SESSION)
+    for call in (
+        lambda: open_table(tmp_path, storage_options=wrong),
+        lambda: TableWriter.open(tmp_path, storage_options=wrong),
+    ):
+        with pytest.raises(ArgumentError, match="storage options are a dict"):
+            call()
 
 
 def test_options_are_a_dict_of_texts() -> None:

@@ -192,7 +192,7 @@ def test_an_error_of_a_generator_stays_what_it_is() -> None:
     ("rows", "remedy"),
     [
         ("rows.parquet", r"pyarrow.dataset.dataset\('rows.parquet'\)"),
-        (None, "a NoneType, which holds no Arrow data"),
+        (None, "of the type NoneType, which holds no Arrow data"),
         (7, "a list of dicts"),
         (pl.DataFrame({"a": [1]}).lazy(), r"rows.collect\(\)"),
         (pl.Series("a", [1]), r"rows.to_frame\(\)"),
