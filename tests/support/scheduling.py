@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.support.releases import release_of
+from tests.support.turns import release_of
 
 Node = TypeVar("Node")
 

@@ -1,9 +1,9 @@
-"""Which releases of Apache Hudi meet which cases: one each, in turns, where a test has many cases for each release."""
+"""Which cases of a test run: those with Apache's releases in turns, and a share of those of tests marked `in_turns`."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from zlib import crc32
 
@@ -38,3 +38,19 @@ def left_out(nodeids: Iterable[str]) -> set[str]:
         for nodeid in of_releases
         if nodeid != sorted(of_releases)[crc32(case.encode()) % len(of_releases)]
     }
+
+
+def out_of_turn(cases: Iterable[tuple[str, int]]) -> set[str]:
+    """The cases that are left out of tests of which a share runs.
+
+    Args:
+        cases: the node id of each case, in order, and of how many cases of its test one runs.
+    """
+    places: Counter[str] = Counter()
+    dropped = set()
+    for nodeid, share in cases:
+        test = nodeid.partition("[")[0]
+        if places[test] % share != crc32(test.encode()) % share:
+            dropped.add(nodeid)
+        places[test] += 1
+    return dropped
