@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -181,7 +181,7 @@ def bucket_count_as_of(config: TableConfig, timeline: Timeline, as_of: str | Non
     if newest is None:
         return count
     recorded = _recorded_count(timeline.extra_metadata(newest))
-    if recorded is not None and recorded != str(count):
+    if recorded not in (None, str(count)) and not went_by_older_count(recorded, newest.time, known):
         return f"{timeline.path(newest)} was written with {recorded} buckets, the table's properties give {count}"
     return count
 
@@ -209,6 +209,27 @@ def settled_counts(config: TableConfig, timeline: Timeline) -> dict[str, str]:
     count = committed[-1].after if committed else entries[0].before
     changes = {COUNT: str(count), RESIZES: text}
     return {key: value for key, value in changes.items() if config.raw.get(key, "") != value}
+
+
+def went_by_older_count(text: str | None, write: str, resizes: Sequence[Resize]) -> bool:
+    """Whether a write recorded the count before a resize that began before it and completed after it.
+
+    Such a write changed no file: the resize would have conflicted with it, and a write that completes after a resize
+    which it did not see conflicts always.
+
+    Args:
+        text: the count that it recorded.
+        write: its instant.
+        resizes: of the table, oldest first.
+    """
+    earlier = [one for one in resizes if one.instant < write]
+    return bool(earlier) and text == str(earlier[-1].before)
+
+
+def went_by_older_rules(text: str, write: str, config: TableConfig, timeline: Timeline) -> bool:
+    """As `went_by_older_count`, for rules by partition: the write may have changed partitions that kept their count."""
+    known = announced_rules(config)
+    return known is not None and known < write and text == _rules_before(known, timeline).get(EXPRESSIONS)
 
 
 def was_resized(config: TableConfig) -> bool:
@@ -245,14 +266,19 @@ def settled_rules(config: TableConfig, timeline: Timeline) -> dict[str, str]:
         rules = None if mark == known else read_rules(timeline.storage, known)
         changes = {} if rules is None else named_rules(rules, known)
     else:
-        before = StoredRules.load(
-            timeline.storage, lambda time: time < known and timeline.is_committed(time), lambda: known
-        )
-        changes = {EXPRESSIONS: "", RULES: ""}
-        if before is not None:
-            resized = before.instant != INITIAL
-            changes = {EXPRESSIONS: before.rules.expressions, RULES: before.instant if resized else ""}
+        changes = _rules_before(known, timeline)
     return {key: value for key, value in changes.items() if config.raw.get(key, "") != value}
+
+
+def _rules_before(instant: str, timeline: Timeline) -> dict[str, str]:
+    """Properties that name the rules that counted before a resize of some partitions."""
+    before = StoredRules.load(
+        timeline.storage, lambda time: time < instant and timeline.is_committed(time), lambda: instant
+    )
+    if before is None:
+        return {EXPRESSIONS: "", RULES: ""}
+    resized = before.instant != INITIAL
+    return {EXPRESSIONS: before.rules.expressions, RULES: before.instant if resized else ""}
 
 
 def with_resize(config: TableConfig, resize: Resize) -> str:

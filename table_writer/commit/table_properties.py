@@ -15,7 +15,17 @@ from typing import Any, Final
 from table_format.config.table_config import PROPERTIES_PATH, TableConfig, update_table_config
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.keys.partition_buckets import EXPRESSIONS, RULE_TYPE, drop_rules
-from table_format.table.bucket_counts import COUNT, RECORD_KEY, RESIZES, RULES, settled_counts, settled_rules
+from table_format.table.bucket_counts import (
+    COUNT,
+    RECORD_KEY,
+    RESIZES,
+    RULES,
+    recorded_resizes,
+    settled_counts,
+    settled_rules,
+    went_by_older_count,
+    went_by_older_rules,
+)
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 
@@ -89,14 +99,22 @@ def lost_properties(config: TableConfig, timeline: Timeline) -> dict[str, str]:
 
 def _taken(config: TableConfig, timeline: Timeline) -> dict[str, str]:
     """What another tool took, of a table whose counts are settled; raises as `lost_properties` does."""
-    recorded, place = _newest(config, timeline)
+    recorded, place, write = _newest(config, timeline)
     for key in _FIXED:
-        if key in recorded and config.raw.get(key, recorded[key]) != recorded[key]:
+        if key not in recorded or config.raw.get(key, recorded[key]) == recorded[key]:
+            continue
+        if not _is_of_before_resize(key, recorded[key], write, config, timeline):
             raise UnsupportedTableError(
                 f"{PROPERTIES_PATH}: {key}={config.raw[key]!r}, but by {place} the table's files are laid out by "
                 f"{recorded[key]!r}; put that back"
             )
     return {key: text for key, text in recorded.items() if not _is_there(key, config)}
+
+
+def _is_of_before_resize(key: str, text: str, write: str, config: TableConfig, timeline: Timeline) -> bool:
+    if key == COUNT:
+        return went_by_older_count(text, write, recorded_resizes(config))
+    return key == EXPRESSIONS and went_by_older_rules(text, write, config, timeline)
 
 
 def settle_counts(client: TableClient, timeline: Timeline) -> None:
@@ -160,8 +178,8 @@ def _drop_undone_rules(changes: Mapping[str, str], timeline: Timeline) -> None:
         drop_rules(timeline.storage, lambda time: time not in known and not timeline.is_committed(time))
 
 
-def _newest(config: TableConfig, timeline: Timeline) -> tuple[dict[str, str], str]:
-    """Properties of the newest commit with a record, and where it is; empty for a table of Apache's.
+def _newest(config: TableConfig, timeline: Timeline) -> tuple[dict[str, str], str, str]:
+    """Properties of the newest commit with a record, where it is, and its instant; empty for a table of Apache's.
 
     The archive is read only where the table lacks properties and no active commit has them: every write of ours leaves
     a commit that does.
@@ -172,12 +190,12 @@ def _newest(config: TableConfig, timeline: Timeline) -> tuple[dict[str, str], st
             break  # a tool that drops properties drops these, too
         text = timeline.extra_metadata(write).get(KEY)
         if text is not None:
-            return _parsed(text, timeline.path(write)), timeline.path(write)
+            return _parsed(text, timeline.path(write)), timeline.path(write), write.time
     archived = None if complete else timeline.archive.newest_extra(KEY)
     if archived is None:
-        return {}, ""
+        return {}, "", ""
     place = f"{timeline.history_folder}, the archived commit {archived[0]}"
-    return _parsed(archived[1], place), place
+    return _parsed(archived[1], place), place, archived[0]
 
 
 def _parsed(text: str, path: str) -> dict[str, str]:

@@ -349,3 +349,25 @@ def test_a_resize_that_another_write_overtakes(tmp_path: Path, monkeypatch: pyte
     assert bucket_verdict(table).startswith("1 of 4 " if fails else "1 of 4, 1 of 8 ")
     assert len(content(table)) == 61
     check_files(table, (4, 4 if fails else 8, 4))
+
+
+def test_a_write_of_another_partition_beside_a_resize(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its instant is later than the resize's, and it records the rules before."""
+    table = make(tmp_path, 4)
+    table.resize(2, partitions=PARTITIONS[0], options=QUIET)
+    plain = job._rewritten
+
+    def rewritten(*arguments: Any) -> Any:
+        open_table(tmp_path / "t").upsert(pa.table([["new"], ["c"], [1]], schema=SCHEMA), QUIET)
+        return plain(*arguments)
+
+    monkeypatch.setattr(job, "_rewritten", rewritten)
+    assert open_table(tmp_path / "t").resize(8, partitions=PARTITIONS[0], options=QUIET).state == "completed"
+    monkeypatch.setattr(job, "_rewritten", plain)
+    before = content(open_table(tmp_path / "t"))
+    assert_pruned_plans_find_all(open_table(tmp_path / "t"), before)
+    open_table(tmp_path / "t").upsert(rows(6, value=5), QUIET)
+    table = open_table(tmp_path / "t")
+    assert f"{PARTITIONS[0]}$,8" in table.config.raw[EXPRESSIONS].replace("\\", "")
+    assert_pruned_plans_find_all(table, content(table))
+    assert table.resize(3, partitions="c", options=QUIET).state == "completed"

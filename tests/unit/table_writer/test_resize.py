@@ -193,6 +193,31 @@ def test_a_resize_begins_again_when_another_write_was_faster(tmp_path: Path, mon
     assert_pruned_plans_find_all(open_table(tmp_path / "t"), content(open_table(tmp_path / "t")))
 
 
+@pytest.mark.parametrize("undo", [False, True])
+def test_a_write_of_no_rows_beside_a_resize(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undo: bool) -> None:
+    """Its instant is later than the resize's and it records the count before; it changed no file group."""
+    table = make(tmp_path, 4, 20)
+    plain = job._rewritten
+
+    def rewritten(*arguments: Any) -> Any:
+        open_table(tmp_path / "t").delete("id = 'nobody'", QUIET)
+        return plain(*arguments)
+
+    monkeypatch.setattr(job, "_rewritten", rewritten)
+    report = table.resize(8, options=QUIET)
+    assert bucket_verdict(open_table(tmp_path / "t")).startswith("1 of 8")
+    assert_pruned_plans_find_all(open_table(tmp_path / "t"), content(open_table(tmp_path / "t")))
+    if undo:
+        [later] = [one for one in open_table(tmp_path / "t").client.timeline().writes if one.time > str(report.instant)]
+        open_table(tmp_path / "t").rollback(later.time)
+        open_table(tmp_path / "t").rollback(str(report.instant))
+    open_table(tmp_path / "t").upsert(rows(21, value=7), QUIET)
+    table = open_table(tmp_path / "t")
+    assert (table.config.bucket_count, len(content(table))) == (4 if undo else 8, 21)
+    assert_pruned_plans_find_all(table, content(table))
+    assert table.resize(16, options=QUIET).state == "completed"
+
+
 def test_a_job_with_the_old_count_goes_by_the_tables(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = make(tmp_path)
     with pytest.raises(OptionError, match=COUNT):
