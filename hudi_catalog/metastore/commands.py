@@ -140,7 +140,11 @@ def sync(
 
     late = LateTables(table_timeout)
     try:
-        outcomes = list(_all(path, named, late)) if every else [_single(path, lambda: one(path, {}), late)]
+        outcomes = (
+            list(_all(path, named, late, values.get(keys.DATABASE)))
+            if every
+            else [_single(path, lambda: one(path, {}), late)]
+        )
     finally:
         store.close()
     _print(outcomes, dry_run=dry_run, as_json=as_json)
@@ -202,19 +206,27 @@ def _single(path: str, run: Callable[[], TrinoSync | HiveSync], late: LateTables
     return _Outcome(path, done)
 
 
-def _all(warehouse: str, named: Callable[[TableEntry], TrinoSync | HiveSync], late: LateTables) -> Iterator[_Outcome]:
-    """Sync each table of a warehouse; one table's failure or delay does not affect the others."""
+def _all(
+    warehouse: str, named: Callable[[TableEntry], TrinoSync | HiveSync], late: LateTables, schema: str | None
+) -> Iterator[_Outcome]:
+    """Sync each table of a warehouse, to one schema if given; a failure or delay of one does not affect the others."""
     catalog = Catalog(warehouse, late=late)
     entries = catalog.tables()
+
+    def name_of(entry: TableEntry) -> str:
+        return (entry.name.rpartition(".")[2] if schema else entry.name).lower()
+
     first: dict[str, str] = {}
     for entry in entries:
-        first.setdefault(entry.name.lower(), entry.path)
+        first.setdefault(name_of(entry), entry.path)
 
     def attempt(entry: TableEntry) -> _Outcome:
-        other = first[entry.name.lower()]
+        other = first[name_of(entry)]
         if entry.problem is not None or other != entry.path:
             return _Outcome(
-                entry.path, None, entry.problem or f"{other} has the same name for a metastore; sync it alone"
+                entry.path,
+                None,
+                entry.problem or f"{other} has the same name for a metastore; sync it alone, with --table",
             )
         try:
             with late.working(entry.name, catalog.storage.full_path(entry.path)):

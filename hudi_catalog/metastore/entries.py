@@ -247,6 +247,24 @@ def check_owner(before: HiveTable | None, target: str, base: str, location: str,
     )
 
 
+def check_same_table(wanted: HiveTable, existing: HiveTable, uri: str) -> None:
+    """Refuse to replace an entry of another table, which somebody has made since the sync looked for one.
+
+    Args:
+        wanted: the entry to be made.
+        existing: the one that was made meanwhile.
+        uri: of the metastore, for the message.
+
+    Raises:
+        MetastoreError: they are of different tables.
+    """
+    base, other = (entry.parameters.get(BASE_PATH) or entry.location for entry in (wanted, existing))
+    if not same_place(base, other):
+        raise MetastoreError(
+            f"{uri}: {existing.schema}.{existing.name} has just been made for {other}; choose another name or schema"
+        )
+
+
 def hudi_format(entry: HiveTable) -> str | None:
     """How an entry reads a Hudi table: `handler`, `apache` or `symlink`; None if it is not a Hudi table's."""
     parameters = entry.parameters

@@ -325,11 +325,14 @@ class HiveEntries:
         return {key: value for key, value in marks.items() if value}
 
     def _statistics(self, before: HiveTable, last: Instant) -> dict[str, str | None]:
-        """Files, bytes and rows as Hive's parameters name them; without them Hive lists the folder on each query."""
+        """Files, bytes and rows as Hive's parameters name them; without them Hive lists the folder on each query.
+
+        Rows only where they are counted: others read the number as exact.
+        """
         if before.parameters.get(TOTAL_SIZE) and before.parameters.get(entries.INSTANT) == last.time:
             return {key: before.parameters.get(key) for key in _STATISTICS}
         known = summarize_snapshot(self.snapshot, with_columns=False)
-        values = {TOTAL_SIZE: known.bytes, NUM_FILES: known.files, NUM_ROWS: known.rows}
+        values = {TOTAL_SIZE: known.bytes, NUM_FILES: known.files, NUM_ROWS: known.rows if known.exact else None}
         return {key: str(value) for key, value in values.items() if value}
 
     def column_statistics(

@@ -12,6 +12,7 @@ from hudi_catalog.metastore.metastore_options import MetastoreOptions
 from table_format.errors import MissingPackageError, OptionError
 
 _PORT: Final = 9083
+_BARE: Final = re.compile(r"[^:/\\\[\]]+:[0-9]+")
 _ADDRESS: Final = re.compile(r"(?:thrift://)?(\[[0-9a-fA-F:.]+\]|[^:/\[\]]+)(?::([0-9]+))?/?")
 
 
@@ -36,6 +37,8 @@ def open_metastore(
         raise OptionError("the metastore's URI is empty; write thrift://host:port or the folder of a file metastore")
     addresses = hive_addresses(text)
     if not addresses:
+        if _BARE.fullmatch(text):
+            raise OptionError(f"the metastore {text!r} is no folder; write thrift://{text}, or ./{text} for a folder")
         return FileMetastore(text, storage_options)
     try:
         from hudi_catalog.metastore.thrift_metastore import ThriftMetastore

@@ -126,7 +126,7 @@ class HiveSyncOptions:
         """
         return cls(
             format=choice(values, FORMAT, None, FORMATS),
-            service=values.get(SERVICE) or None,
+            service=_service(values),
             dropped=choice(values, DROPPED, cls.dropped, (REPAIR, KEEP)),
             column_statistics=flag(values, COLUMN_STATISTICS),
             partition_fields=names(values, PARTITION_FIELDS),
@@ -144,6 +144,23 @@ class HiveSyncOptions:
             conditional=flag(values, CONDITIONAL),
             spark_version=values.get(SPARK_VERSION) or None,
         )
+
+
+def _service(values: Mapping[str, str]) -> str | None:
+    """The addresses, as the storage handler reads them.
+
+    >>> _service({SERVICE: "one:10100, [::1]:10100"}), _service({SERVICE: "hive-site"}), _service({})
+    ('one:10100, [::1]:10100', 'hive-site', None)
+
+    Raises:
+        OptionError: one is not `host:port`.
+    """
+    text = values.get(SERVICE) or None
+    for one in [] if text is None or text == HIVE_SITE else filter(None, map(str.strip, text.split(","))):
+        host, _, port = one.rpartition(":")
+        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
+            raise OptionError(f"{SERVICE}={one}: write host:port of the service, or {HIVE_SITE}")
+    return text
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+from hudi_catalog.metastore.entries import check_same_table
 from hudi_catalog.metastore.locations import normal_uri
 from hudi_catalog.metastore.metastore import (
     ColumnStatistics,
@@ -246,11 +247,8 @@ class ThriftMetastore:
         schema, name = table.schema.lower(), table.name.lower()
         existing = self._get(schema, name)
         if existing is None:
-            try:
-                self._create(thrift_table(table, None))
-            except hms.AlreadyExistsException:
-                existing = self._get(schema, name)  # created concurrently, or the first attempt succeeded after all
-            else:
+            existing = self._created_by_another(table)
+            if existing is None:
                 return
         same_keys = existing is None or table_of(existing).partition_columns == table.partition_columns
         wanted = thrift_table(table, existing)
@@ -264,6 +262,28 @@ class ThriftMetastore:
                 self._create(wanted)
             except hms.AlreadyExistsException as there:
                 raise self._connections.refused(f"create_table {schema}.{name}", there) from there
+
+    def _created_by_another(self, table: HiveTable) -> Any:
+        """Create a table; what is there instead if it was created concurrently, or by a first attempt after all.
+
+        Raises:
+            MetastoreError: somebody has just given the name to another table.
+        """
+        schema, name = table.schema.lower(), table.name.lower()
+        try:
+            self._create(thrift_table(table, None))
+        except hms.AlreadyExistsException:
+            existing = self._get(schema, name)
+        except MetastoreError:
+            # of several concurrent creators, all but one get a key violation of the metastore's database
+            existing = self._get(schema, name)
+            if existing is None:
+                raise
+        else:
+            return None
+        if existing is not None:
+            check_same_table(table, table_of(existing), self.uri)
+        return existing
 
     def drop_table(self, schema: str, name: str) -> bool:
         """Remove a table; its files are kept. False if there was none."""

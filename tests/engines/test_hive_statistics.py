@@ -91,6 +91,23 @@ def test_what_a_join_finds_prunes_the_facts(hive_world: World) -> None:
     assert hive_world.query(none, SCHEMA, ON_TEZ) == [(0, None, None)]
 
 
+def test_joins_by_decimals(hive_world: World) -> None:
+    """Of the values of a decimal Hive can make no constants, which a plan with them would need."""
+    kind = pa.decimal128(12, 2)
+    days = pa.table({"day": list(range(60)), "worth": pa.array(range(60), pa.int32()).cast(kind)})
+    write(hive_world.folder(SCHEMA), "worths", days, Layout("day", "day", 1))
+    hive_world.register(SCHEMA, "worths")
+    sold = pa.array([key // 100 for key in range(6000)], pa.int32())
+    facts = pa.table({"id": list(range(6000)), "price": sold.cast(kind), "part": sold.cast(kind)})
+    write(hive_world.folder(SCHEMA), "prices", facts, Layout("id", "id", 1, "part"))
+    hive_world.register(SCHEMA, "prices")
+    for column in ("price", "part"):
+        by_join = f"SELECT count(*), min(f.id) FROM prices f JOIN worths d ON f.{column} = d.worth WHERE d.day = 7"
+        by_part = f"SELECT count(*), min(id) FROM prices WHERE {column} IN (SELECT worth FROM worths WHERE day = 7)"
+        for sql in (by_join, by_part):
+            assert hive_world.query(sql, SCHEMA, ON_TEZ) == [(100, 700)], sql
+
+
 def test_columns_of_a_synced_entry_come_from_its_table(hive_world: World) -> None:
     table = made(hive_world, "grown")
     database = hive_world.engine.create_database(SCHEMA)

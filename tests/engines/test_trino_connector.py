@@ -209,6 +209,23 @@ def test_added_columns_are_null_in_older_files(lake: Lake) -> None:
     )
 
 
+def test_a_field_and_the_row_that_holds_it_in_one_filter(lake: Lake) -> None:
+    inner = pa.struct([("c", pa.int32()), ("d", pa.int32())])
+    values = [{"b": {"c": None, "d": 1}}, {"b": {"c": 5, "d": 1}}, {"b": None}, None]
+    rows = pa.table(
+        {"id": pa.array([1, 2, 3, 4]), "s": ["x", "y", "x", "y"], "a": pa.array(values, pa.struct([("b", inner)]))}
+    )
+    write(lake.folder / SCHEMA, "rows_in_rows", rows, Layout("id", "id", 1))
+    for condition, ids in (
+        ("a.b.c IS NULL OR (a.b IS NOT NULL AND s = 'y')", [1, 2, 3, 4]),
+        ("a.b.c = 5 OR (a.b IS NULL AND s = 'x')", [2, 3]),
+        ("a.b.d = 1 AND (a.b.c = 5 OR a.b IS NULL OR a IS NULL)", [2]),
+    ):
+        assert lake.query(f"SELECT id FROM rows_in_rows WHERE {condition} ORDER BY id") == [(one,) for one in ids]
+    inside = "WITH w AS (SELECT a.b b, id FROM rows_in_rows) SELECT w.b.c, w.b.d, w.b IS NULL FROM w"
+    assert lake.query(f"{inside} WHERE w.b.c = 5 OR (w.b IS NULL AND id > 3)") == [(5, 1, False), (None, None, True)]
+
+
 def test_values_of_a_join_leave_files_out(lake: Lake) -> None:
     days = pa.array([one // 100 for one in range(6000)], pa.int32())
     facts = pa.table({"id": pa.array(range(6000), pa.int64()), "day": days.cast(pa.string()), "key": days})

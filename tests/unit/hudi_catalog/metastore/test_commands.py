@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from hudi_catalog.cli.main import app
+from hudi_catalog.metastore.entries import BASE_PATH
 from hudi_catalog.metastore.file_metastore import FileMetastore
 from tests.support.hive_server import HiveServer
 from tests.support.local_writes import LocalTable
@@ -74,6 +75,21 @@ def test_tables_of_one_name_are_told_apart(run: Any, written: LocalTable, metast
     assert partly.exit_code == 1
     assert "hudi-catalog: db/trips: db/TRIPS has the same name for a metastore" in partly.stderr
     assert metastore.tables("db") == ["alone", "trips"]
+
+
+def test_tables_of_two_databases_in_one_schema(run: Any, written: LocalTable, metastore: FileMetastore) -> None:
+    folder = Path(written.client.storage.base)
+    warehouse = folder.parents[1]
+    shutil.copytree(folder, warehouse / "us/trips")
+    properties = warehouse / "us/trips/.hoodie/hoodie.properties"
+    without = [line for line in properties.read_text().splitlines() if not line.startswith("hoodie.database.name")]
+    properties.write_text("\n".join(line for line in without if "checksum" not in line))
+    partly = run("--all", "--schema", "one", str(warehouse))
+    assert partly.exit_code == 1, partly.output
+    assert "hudi-catalog: us/trips: db/trips has the same name for a metastore; sync it alone" in partly.stderr
+    entry = metastore.table("one", "trips")
+    assert entry is not None
+    assert entry.parameters[BASE_PATH].endswith("/db/trips")
 
 
 @pytest.fixture
@@ -216,6 +232,8 @@ def test_many_changes_are_cut_short(hive: Any, written: LocalTable, monkeypatch:
         (["-o", "hoodie.catalog.sync.nothing=1"], "no such option of the sync"),
         (["-o", "nothing"], "write key=value"),
         (["--location-prefix", "/a"], "write ours=theirs"),
+        (["--service", "here"], "hoodie.catalog.hive.service=here: write host:port of the service, or hive-site"),
+        (["--service", "one:1,two:99999"], "hoodie.catalog.hive.service=two:99999: write host:port"),
     ],
 )
 def test_wrong_usage(run: Any, tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -24,6 +24,7 @@ from hudi_catalog.metastore.metastore import (
 from hudi_catalog.metastore.sync_options import SyncOptions
 from table_format.errors import MetastoreError, OptionError, UnsupportedTableError
 from table_format.meta_columns import META_COLUMNS
+from table_writer.metadata.writer import drop_metadata_table
 from tests.support.golden_renames import RELEASES, lay_out
 from tests.support.local_writes import LocalTable
 from tests.support.memory_metastore import MemoryMetastore
@@ -106,6 +107,15 @@ def test_an_entry_tells_how_large_the_table_is(written: LocalTable, opened: Open
     assert sync_to_hive(opened(), store).changes == ()
     sync_to_hive(opened(), store, format="apache")
     assert not {"totalSize", "numRows", "numFiles"} & set(held(store).parameters)
+
+
+def test_rows_that_are_only_estimated_are_not_recorded(opened: Opened, store: MemoryMetastore) -> None:
+    """Whoever reads the entry takes them for a count."""
+    drop_metadata_table(opened().client)
+    sync_to_hive(opened(), store)
+    parameters = held(store).parameters
+    assert "numRows" not in parameters
+    assert int(parameters["numFiles"]) == opened().snapshot().live_rows.size
 
 
 @pytest.mark.parametrize("form", ["handler", "apache", "symlink"])

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hudi_catalog.metastore import thrift_metastore
+from hudi_catalog.metastore.entries import BASE_PATH
 from hudi_catalog.metastore.file_metastore import FileMetastore
 from hudi_catalog.metastore.metastore import HUDI_FORMAT, SYMLINK_FORMAT, HiveColumn, HivePartition, HiveTable
 from hudi_catalog.metastore.metastore_options import MetastoreOptions
@@ -94,20 +95,41 @@ def test_somebody_else_was_faster(server: HiveServer, metastore: ThriftMetastore
 
     server.handler.create_database = made_meanwhile  # type: ignore[method-assign]
     assert not metastore.create_schema("new")
-    other = HiveTable("s", "t", (), "file:///other", SYMLINK_FORMAT, {})
-    get = server.handler.get_table
 
-    def first_none(dbname: str, tbl_name: str) -> object:
-        server.handler.get_table = get  # type: ignore[method-assign]
-        metastore_of_another = ThriftMetastore([("127.0.0.1", server.port)])
-        metastore_of_another.put_table(other)
-        raise idl.NoSuchObjectException("t")
 
-    server.handler.get_table = first_none  # type: ignore[method-assign]
-    metastore.put_table(TABLE)
+@pytest.mark.parametrize("told", [True, False])
+def test_a_name_that_somebody_takes_meanwhile(server: HiveServer, metastore: ThriftMetastore, told: bool) -> None:
+    """Another sync of the table is no harm; an entry of another table stays. Some metastores tell of a broken key."""
+    get, create = server.handler.get_table, server.handler.create_table_with_environment_context
+
+    def taken_by(other: HiveTable) -> None:
+        def first_none(dbname: str, tbl_name: str) -> object:
+            server.handler.get_table = get  # type: ignore[method-assign]
+            metastore_of_another = ThriftMetastore([("127.0.0.1", server.port)])
+            metastore_of_another.put_table(other)
+            if not told:
+                server.handler.create_table_with_environment_context = broken_key  # type: ignore[method-assign]
+            raise idl.NoSuchObjectException("t")
+
+        server.handler.get_table = first_none  # type: ignore[method-assign]
+
+    def broken_key(tbl: object, environment_context: object) -> None:
+        server.handler.create_table_with_environment_context = create  # type: ignore[method-assign]
+        raise idl.MetaException("duplicate key value")
+
+    mine = replace(TABLE, parameters={**TABLE.parameters, BASE_PATH: "file:/tables/t"})
+    taken_by(replace(mine, location="file:///older/list", columns=()))
+    metastore.put_table(mine)
     table = metastore.table("s", "t")
     assert table is not None
-    assert table.location == TABLE.location
+    assert (table.location, len(table.columns)) == (TABLE.location, 2)
+    metastore.drop_table("s", "t")
+    taken_by(replace(mine, location="file:///other", parameters={BASE_PATH: "file:/tables/us/t"}))
+    with pytest.raises(MetastoreError, match=r"s\.t has just been made for file:/tables/us/t; choose another name"):
+        metastore.put_table(mine)
+    table = metastore.table("s", "t")
+    assert table is not None
+    assert table.location == "file:///other"
 
 
 def test_definitions_that_a_metastore_does_not_alter_are_made_anew(
@@ -280,6 +302,13 @@ def test_addresses(uri: str, expected: str) -> None:
 def test_addresses_that_are_none(uri: str) -> None:
     with pytest.raises(OptionError):
         open_metastore(uri)
+
+
+@pytest.mark.parametrize("uri", ["127.0.0.1:9083", "metastore:9083"])
+def test_an_address_without_its_scheme_is_no_folder(uri: str) -> None:
+    with pytest.raises(OptionError, match=rf"write thrift://{uri}, or \./{uri} for a folder"):
+        open_metastore(uri)
+    assert isinstance(open_metastore(f"./{uri}"), FileMetastore)
 
 
 def test_a_folder_is_a_file_metastore(tmp_path: object) -> None:

@@ -21,6 +21,7 @@ import org.apache.hadoop.hive.ql.plan.FileSinkDesc;
 import org.apache.hadoop.hive.ql.plan.TableDesc;
 import org.apache.hadoop.hive.ql.stats.Partish;
 import org.apache.hadoop.hive.serde2.AbstractSerDe;
+import org.apache.hadoop.hive.serde2.typeinfo.DecimalTypeInfo;
 import org.apache.hadoop.mapred.InputFormat;
 import org.apache.hadoop.mapred.JobConf;
 import org.apache.hadoop.mapred.OutputFormat;
@@ -104,12 +105,14 @@ public class HudiStorageHandler extends DefaultStorageHandler {
   /**
    * Whether the values of a join's other side are waited for before splits are made, and are in their filter then, as
    * {@code column IN (...)}. Hive filters rows by a bloom filter of them otherwise, which is better where each file has
-   * all values.
+   * all values, and for decimals, of whose values Hive 4.0.1 cannot make constants ("Error creating PrimitiveTypeInfo
+   * instance for decimal").
    */
   @Override
   public boolean addDynamicSplitPruningEdge(Table table, ExprNodeDesc predicate) {
     List<ExprNodeDesc> parts = predicate.getChildren();
-    if (parts == null || parts.isEmpty() || !(parts.get(0) instanceof ExprNodeColumnDesc)) {
+    if (parts == null || parts.isEmpty() || !(parts.get(0) instanceof ExprNodeColumnDesc)
+        || parts.get(0).getTypeInfo() instanceof DecimalTypeInfo) {
       return false;
     }
     Messages.Statistics found = TableStatistics.of(getConf(), table);

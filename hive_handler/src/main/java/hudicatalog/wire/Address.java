@@ -46,7 +46,7 @@ public final class Address {
     } catch (NumberFormatException e) {
       // Reported below.
     }
-    throw new IOException(setting + "=" + text + ": it is host:port");
+    throw new IOException(setting + "=" + text + ": it is host:port, with a port up to 65535");
   }
 
   @Override

@@ -123,8 +123,9 @@ final class Pushdowns {
     Optional<HudiColumn> field = expression instanceof FieldDereference ? field(expression, assignments) : Optional.empty();
     if (field.isPresent()) {
       changed[0] = true;
-      made.put(field.get().name(), new Assignment(field.get().name(), field.get(), expression.getType()));
-      return new Variable(field.get().name(), expression.getType());
+      String name = nameOf(field.get(), assignments);
+      made.put(name, new Assignment(name, field.get(), expression.getType()));
+      return new Variable(name, expression.getType());
     }
     return switch (expression) {
       case Variable variable -> {
@@ -138,6 +139,12 @@ final class Pushdowns {
           call.getArguments().stream().map(one -> rewritten(one, assignments, made, changed)).toList());
       default -> expression;
     };
+  }
+
+  /** The variable that a column has already, for a scan gives each column once; else the column's own name. */
+  private static String nameOf(HudiColumn column, Map<String, ColumnHandle> assignments) {
+    return assignments.entrySet().stream().filter(one -> one.getValue().equals(column)).map(Map.Entry::getKey)
+        .findFirst().orElse(column.name());
   }
 
   private static Optional<HudiColumn> field(ConnectorExpression expression, Map<String, ColumnHandle> assignments) {
