@@ -247,7 +247,11 @@ def _of_column(part: ColumnPart, kind: Any, plain: Any) -> dict[str, float]:
     counted = pc.and_(pc.is_valid(stats.null_count), pc.is_valid(part.row_count))
     rows = pc.sum(part.row_count.filter(counted), min_count=0).as_py()
     # few files tell nothing of the others: all their values may be null
-    if rows and 2 * pc.sum(counted).as_py() >= len(part) and not stats.null_count.filter(pc.is_valid(part.row_count)).null_count:
+    if (
+        rows
+        and 2 * pc.sum(counted).as_py() >= len(part)
+        and not stats.null_count.filter(pc.is_valid(part.row_count)).null_count
+    ):
         known["nulls"] = min(1.0, pc.sum(stats.null_count.filter(counted), min_count=0).as_py() / rows)
     if types.is_string(plain):
         lengths = pc.mean(pc.binary_length(pa.concat_arrays([stats.lower, stats.upper]))).as_py()

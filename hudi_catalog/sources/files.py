@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,7 +23,16 @@ from pyarrow import fs
 
 from hudi_catalog.sources.rows import RowStream, zoned_rows
 from hudi_catalog.sources.types import type_in
-from table_format.errors import ArgumentError, CorruptFileError, MissingFileError, OptionError, RecordError, SchemaError
+from table_format.errors import (
+    ArgumentError,
+    CorruptFileError,
+    HudiError,
+    MissingFileError,
+    OptionError,
+    RecordError,
+    SchemaError,
+    StorageError,
+)
 from table_format.schema.evolution import conform, merge_schemas, storage_schema
 
 arrow: Any = pa
@@ -32,6 +41,8 @@ types = pa.types
 STDIN: Final = "-"
 _BLOCK: Final = 16 << 20
 _BEGINNING: Final = 1 << 10
+_SHOWN: Final = 40
+_TAIL: Final = 1 << 12
 _OTHER_DELIMITERS: Final = ";|\t,"
 _UTC: Final = pa.timestamp("us", "UTC")
 _CLOCK: Final = pa.timestamp("us")
@@ -80,6 +91,10 @@ class _File:
             raise self.not_utf8() from error
         except pa.ArrowInvalid as error:
             raise self._unreadable(str(error)) from error
+        except HudiError:
+            raise
+        except OSError as error:  # also of what does not decompress
+            raise StorageError(f"{self.name} cannot be read: {error}") from error
 
     def rows(self) -> RowStream:
         """The file's rows; only the beginning is read at once."""
@@ -114,7 +129,7 @@ class _File:
                 self.name, 0, f"not a file of the format {self.format} that pyarrow reads: {reason}"
             )
         hint = ""
-        if self.format == "json" and self._starts_with(b"["):
+        if self.format == "json" and self.starts_with(b"["):
             hint = ". The file is an array; JSON lines have one object per line; jq -c '.[]' converts it"
         elif "onversion error" in reason or "changed from" in reason:
             hint = (
@@ -129,7 +144,8 @@ class _File:
             f"{self.name}: the text is not UTF-8; convert it, such as by iconv -f latin1 -t utf-8, or use Parquet"
         )
 
-    def _starts_with(self, text: bytes) -> bool:
+    def starts_with(self, text: bytes) -> bool:
+        """Whether the file begins with a text, white space left out."""
         with _stream(self.path) as stream:
             return bool(stream.read(_BEGINNING).lstrip().startswith(text))
 
@@ -251,7 +267,44 @@ def _csv(file: _File, stream: Any, *, delimiter: str = ",") -> tuple[pa.Schema, 
         _check_csv(file, guess.schema)
         hints = {field.name: _csv_type(file.type_of(field.name), field.type) for field in guess.schema}
     batches = reader(stream, hints)
-    return batches.schema, iter(batches)
+    return batches.schema, _with_closed_quotes(file, batches)
+
+
+def _with_closed_quotes(file: _File, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches of a CSV file; pyarrow takes what follows a quote that is not closed for a part of the last value.
+
+    Raises:
+        RecordError: the last value is such one.
+    """
+    last: pa.RecordBatch | None = None
+    for batch in batches:
+        last = batch if batch.num_rows else last
+        yield batch
+    value = None if last is None else last.column(last.num_columns - 1)[-1].as_py()
+    if isinstance(value, str) and "\n" in value and not _closes_its_last_quote(file, value):
+        start = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
+        raise RecordError(f"{file.name}: the quote before {start!r} is not closed; close it, or leave it out")
+
+
+def _closes_its_last_quote(file: _File, value: str) -> bool:
+    """Whether a file whose last value has several lines ends with the quote that closes it."""
+    text = _tail(file).rstrip(b"\r\n")
+    quotes = len(text) - len(text.rstrip(b'"'))
+    if not text or value.endswith("\n"):
+        return not text or (quotes == 1 and text[-2:-1] in b"\r\n")
+    # those of the value stand twice
+    return quotes == 2 * (len(value) - len(value.rstrip('"'))) + 1
+
+
+def _tail(file: _File) -> bytes:
+    """The last bytes of a file, decompressed."""
+    tail = b""
+    with _stream(file.path) as stream:
+        if stream.seekable():
+            stream.seek(max(0, stream.size() - _TAIL))
+        while block := stream.read(_BLOCK):
+            tail = (tail + block)[-_TAIL:]
+    return tail
 
 
 def _is_empty(stream: Any) -> bool:
@@ -288,6 +341,8 @@ def _json(file: _File, stream: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]
 
     if _is_empty(stream) and file.columns is not None:
         return file.columns, iter(())
+    if file.starts_with(b"null"):  # pyarrow crashes
+        raise RecordError(f"{file.name}: the first line is null; JSON lines have one object per line")
     with _stream(file.path) as beginning, reader(beginning, None) as guess:
         guessed = guess.schema
     targets = {field.name: file.type_of(field.name) for field in guessed}

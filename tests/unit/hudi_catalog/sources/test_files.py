@@ -15,7 +15,16 @@ import pyarrow.parquet
 import pytest
 
 from hudi_catalog.sources.files import file_rows
-from table_format.errors import CorruptFileError, MissingFileError, OptionError, RecordError, SchemaError
+from table_format.errors import (
+    CorruptFileError,
+    MissingFileError,
+    OptionError,
+    RecordError,
+    SchemaError,
+    StorageError,
+)
+
+QUOTE = '"'
 
 ROWS = pa.table(
     {
@@ -146,6 +155,8 @@ def test_standard_input_of_an_unknown_format(monkeypatch: pytest.MonkeyPatch) ->
         ("a.csv", "id,name\n1,n\udce4me\n", RecordError, "a.csv: the text is not UTF-8; convert it"),
         ("a.json", "[1]", RecordError, "a.json: JSON parse error.* is an array; JSON lines have one object per line"),
         ("a.json", "", RecordError, "a.json: Empty JSON"),
+        ("a.json", "null\n", RecordError, "a.json: the first line is null; JSON lines have one object per line"),
+        ("a.csv.gz", "id\n1\n", StorageError, "a.csv.gz cannot be read: zlib inflate failed"),
         ("a.xls", "", OptionError, "its ending is not that of a format"),
     ],
 )
@@ -153,6 +164,28 @@ def test_files_that_cannot_be_read(folder: Path, name: str, content: str, error:
     Path(name).write_text(content, errors="surrogateescape")
     with pytest.raises(error, match=reason):
         read(name)
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n\n"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_quote_that_is_not_closed(folder: Path, end: str, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hudi_catalog.sources.files._BLOCK", 1 << 10)
+    name = "a.csv.gz" if packed else "a.csv"
+
+    def write(last: str) -> None:
+        data = ("id,name\n" + "1,a\n" * 700 + f"2,{last}{end}").encode()
+        Path(name).write_bytes(gzip.compress(data) if packed else data)
+
+    schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    for value in ("b\nc", "b\n", "\n", 'b\nc"', '"\n"', "b", '"', "\n\n"):
+        write(f'"{value.replace(QUOTE, QUOTE * 2)}"')
+        assert read(name, schema).to_pylist()[-1] == {"id": 2, "name": value}
+    for text in ('"b\n3,c', '"b""\n3,c""', '"b\n3,c""', '"b\n', '"b\nc"d'):
+        write(text)
+        with pytest.raises(
+            RecordError, match=rf"{name}: the quote before 'b.* is not closed; close it, or leave it out"
+        ):
+            read(name, schema)
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.json"])
