@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import posixpath
+import re
 import stat
 import threading
 import time
@@ -153,6 +154,8 @@ class Storage:
     ) -> None:
         if not isinstance(uri, (str, os.PathLike)):
             raise ArgumentError(f"the place of a table is a path or a URI, not a {type(uri).__name__}: {uri!r}")
+        if not os.fspath(uri).strip():
+            raise ArgumentError("the place of a table is empty: give a path or a URI")
         if options is not None and not isinstance(options, Mapping):
             raise ArgumentError(f"storage options are a dict of arguments for pyarrow.fs, not {options!r}")
         self.uri = os.fspath(uri).rstrip("/") or "/"
@@ -387,11 +390,13 @@ class Storage:
 
 
 def _resolve(uri: str, options: Mapping[str, Any]) -> tuple[fs.FileSystem, str]:
+    if uri.startswith("file:") and not uri.startswith("file:/"):
+        raise ArgumentError(f"{uri}: a file: URI names an absolute path; give a relative one without file:")
     try:
         if "://" not in uri and not uri.startswith("file:"):
             return fs.LocalFileSystem(), os.path.abspath(uri)
         if uri.startswith("file:"):
-            path = uri[len("file:") :]
+            path = re.sub("^//localhost/", "/", uri[len("file:") :])
             return fs.LocalFileSystem(), "/" + path.lstrip("/")
         if uri.startswith(("s3://", "s3a://")):
             return fs.S3FileSystem(**{**_s3_endpoint(), **options}), uri.split("://", 1)[1]

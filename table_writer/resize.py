@@ -20,6 +20,7 @@ from table_format.actions.commit import CommitMetadata
 from table_format.config.table_config import TableConfig, update_table_config
 from table_format.errors import ArgumentError, HudiError, OptionError, TransactionError, UnsupportedTableError
 from table_format.instant import WRITE_ACTIONS, Action
+from table_format.keys.bucket_index import MOST_BUCKETS
 from table_format.keys.partition_buckets import BucketRules, write_rules
 from table_format.table.bucket_counts import COUNT, RECORD_KEY, Resize, RulesChange
 from table_format.table.client import TableClient
@@ -65,8 +66,6 @@ from table_writer.write_job import with_retries
 from table_writer.write_plans import groups_of
 
 _LOG: Final = logging.getLogger(__name__)
-#: A bucket's number has eight digits in file ids.
-_MOST_BUCKETS: Final = 99_999_999
 #: Bytes of rows that a task may hold where its engine does not say.
 _TASK_BYTES: Final = 1 << 30
 #: Bytes of rows that are exchanged at once, beyond a single partition.
@@ -187,8 +186,8 @@ def refuse_foreign_writes(client: TableClient, timeline: Timeline) -> None:
 
 
 def _refuse_request(request: ResizeRequest) -> None:
-    if request.buckets is not None and not 1 <= request.buckets <= _MOST_BUCKETS:
-        raise ArgumentError(f"buckets={request.buckets}: give a number from 1 to {_MOST_BUCKETS:,}")
+    if request.buckets is not None and not 1 <= request.buckets <= MOST_BUCKETS:
+        raise ArgumentError(f"buckets={request.buckets}: give a number from 1 to {MOST_BUCKETS:,}")
 
 
 def _rules(client: TableClient, timeline: Timeline, options: WriteOptions, request: ResizeRequest) -> BucketRules:
@@ -213,12 +212,18 @@ def _rules(client: TableClient, timeline: Timeline, options: WriteOptions, reque
         )
     if request.partitions and not client.config.partition_fields:
         raise UnsupportedTableError(f"{client.storage.uri}: a table without partitions is resized as a whole")
-    if rules is None and not timeline.writes and lacks_bucket_count(options, client.config):
+    if rules is None and lacks_bucket_count(options, client.config) and _has_no_files_yet(timeline):
         raise OptionError(
             f"{client.storage.uri}: the table has no rows yet, and its first write chooses its bucket count: give that "
             f"write {registry.BUCKETS.key}"
         )
     return rules or BucketRules((), bucket_count(options, client.config))
+
+
+def _has_no_files_yet(timeline: Timeline) -> bool:
+    """Whether no write has made a file, such as deletes from a new table."""
+    stats = (stat for write in timeline.writes for stat in timeline.commit_metadata(write).stats())
+    return not any(stat.path for stat in stats) and not timeline.archive.writes
 
 
 def _refuse_other_writers(client: TableClient, timeline: Timeline, planned: ResizeReport) -> None:

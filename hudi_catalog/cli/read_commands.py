@@ -26,6 +26,7 @@ from hudi_catalog.joins import DEFAULT_MEMORY, Join
 from hudi_catalog.joins import join as join_tables
 from hudi_catalog.metastore.commands import TableTimeout
 from table_format.errors import OptionError
+from table_format.storage import storage_errors
 
 _PRINTED_ROWS = 50
 
@@ -144,7 +145,7 @@ def explain(
     arguments = _ScanArguments(where, as_of, incremental, read_optimized, sample, _options(buckets, option))
     planned = arguments.scan(path).plan()
     if html is not None:
-        with open(html, "w", encoding="utf-8") as stream:
+        with storage_errors(f"--html {html}"), open(html, "w", encoding="utf-8") as stream:
             stream.write(plan_html(planned))
     if as_json:
         print_json({name: value for name, value in plan_json(planned).items() if name != "splits"})

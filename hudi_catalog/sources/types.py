@@ -115,6 +115,8 @@ def zoned(
         SchemaError: there is such a timestamp, but no time zone is given, or it is nested in another column.
         OptionError: there is no such time zone.
     """
+    if time_zone is not None:
+        _check_zone(time_zone)
     positions = []
     for position, field in enumerate(schema):
         stored = type_in(columns, field.name)
@@ -125,7 +127,6 @@ def zoned(
         positions.append(position)
     if not positions or time_zone is None:
         return schema, None
-    _check_zone(time_zone)
     for position in positions:
         schema = schema.set(position, pa.field(schema.field(position).name, _UTC_MICROS))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import functools
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from table_format.errors import (
     CorruptFileError,
     MissingFileError,
     OptionError,
+    StorageError,
     TableExistsError,
     TableNotFoundError,
     TransactionError,
@@ -26,6 +28,7 @@ from table_format.storage import Storage
 PROPERTIES_PATH: Final = ".hoodie/hoodie.properties"
 BACKUP_PATH: Final = ".hoodie/hoodie.properties.backup"
 CHECKSUM: Final = "hoodie.table.checksum"
+_ESCAPED: Final = re.compile("file:.*%[0-9A-Fa-f]{2}")
 BASE_FILE_FORMAT: Final = "hoodie.table.base.file.format"
 #: Table versions that are read, with the timeline layout of each.
 LAYOUTS: Final = {6: 1, 8: 2, 9: 2}
@@ -361,6 +364,10 @@ def _load_raw(storage: Storage) -> TableConfig:
             config = parse_table_config(storage.read(path), path)
         except MissingFileError:
             continue
+        except StorageError as error:
+            if isinstance(error.__cause__, NotADirectoryError):
+                raise TableNotFoundError(f"{storage.uri} is a file, and not the folder of a Hudi table") from error
+            raise
         except CorruptFileError as error:
             failure = failure or error
             continue
@@ -371,7 +378,8 @@ def _load_raw(storage: Storage) -> TableConfig:
         return config
     if failure is not None:
         raise failure
-    raise TableNotFoundError(f"{storage.uri}: no Hudi table here (there is no {PROPERTIES_PATH})")
+    literal = "; % in file: URIs stands for itself, so give the path" if _ESCAPED.match(storage.uri) else ""
+    raise TableNotFoundError(f"{storage.uri}: no Hudi table here (there is no {PROPERTIES_PATH}{literal})")
 
 
 def parse_table_config(data: bytes, path: str) -> TableConfig:

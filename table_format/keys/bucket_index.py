@@ -23,6 +23,9 @@ from table_format.errors import CorruptFileError
 from table_format.keys.java_hash import Int32Array, bucket_id_one, bucket_ids, buckets_of_hashes, java_string_hash
 from table_format.storage import Storage
 
+MOST_BUCKETS = 99_999_999
+"""A bucket's number has eight digits in file ids."""
+
 NULL_KEY_PART = "__null__"
 EMPTY_KEY_PART = "__empty__"
 

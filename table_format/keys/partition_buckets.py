@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Final, Self
 
 from table_format.errors import CorruptFileError, OptionError, UnsupportedTableError
-from table_format.keys.bucket_index import RULES_FOLDER
+from table_format.keys.bucket_index import MOST_BUCKETS, RULES_FOLDER
 from table_format.storage import Storage
 
 EXPRESSIONS: Final = "hoodie.bucket.index.partition.expressions"
@@ -65,7 +65,8 @@ class BucketRules:
         rules = []
         for text in expressions.rstrip(";").split(";"):
             pattern, _, count = (part.strip() for part in text.partition(","))
-            number = int(count) if count.isascii() and count.isdigit() and len(count) <= _DIGITS else 0
+            is_number = count.isascii() and count.isdigit() and len(count) <= _DIGITS
+            number = int(count) if is_number and int(count) <= MOST_BUCKETS else 0
             if not (pattern and number):
                 raise OptionError(f"{EXPRESSIONS}={expressions!r}: {text!r} is no rule; write regex,count;regex,count")
             if not _ALIKE.fullmatch(pattern) or not _compiles(pattern):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from table_format.config.table_config import BACKUP_PATH, PROPERTIES_PATH, TableConfig, create_table_config
-from table_format.errors import OptionError, TableExistsError
+from table_format.errors import OptionError, StorageError, TableExistsError
 from table_format.instant import WRITE_ACTIONS, parse_instant_file_name
 from table_format.keys.partition_buckets import claimed_rules, write_rules
 from table_format.metadata_table import layout
@@ -88,7 +88,13 @@ def _refuse_foreign_files(storage: Storage) -> None:
     Folders below `.hoodie` may be left by an interrupted creation; instants there belong to a table that lost its
     properties.
     """
-    for entry in storage.list():
+    try:
+        entries = storage.list()
+    except StorageError as error:
+        if isinstance(error.__cause__, NotADirectoryError):
+            raise TableExistsError(f"{storage.uri} is a file; a new table needs an empty folder") from error
+        raise
+    for entry in entries:
         if entry.name == ".hoodie" and entry.is_dir:
             lost = [file.path for file in storage.list(entry.path) if parse_instant_file_name(file.name)]
             if lost:

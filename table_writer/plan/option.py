@@ -36,6 +36,7 @@ class Option:
         origin: who defined the key.
         aliases: other keys that mean the same, such as RFC-29's names and the names of `hoodie.properties`.
         choices: for `Kind.CHOICE`; not case-sensitive.
+        most: the largest number that it takes.
     """
 
     key: str
@@ -45,3 +46,4 @@ class Option:
     origin: Origin = Origin.APACHE
     aliases: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
+    most: int = (1 << 63) - 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from table_format.keys.bucket_index import MOST_BUCKETS
 from table_writer.plan.bucket_options import BUCKET_FILES, PARTITION_BUCKETS, PARTITION_RULE
 from table_writer.plan.clustering_options import CLUSTERING_OPTIONS
 from table_writer.plan.executor_options import EXECUTOR_OPTIONS
@@ -208,6 +209,7 @@ BUCKETS: Final = Option(
     "File groups per partition. Apache does not record it in its tables: give it with every write to one of those. "
     "Our tables keep it in `hoodie.properties`.",
     aliases=("hoodie.hash.index.bucket.num",),
+    most=MOST_BUCKETS,
 )
 HASH_FIELDS: Final = Option(
     "hoodie.bucket.index.hash.field",

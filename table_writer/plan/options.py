@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from table_format.config.option_keys import check_writer_options
 from table_format.errors import ArgumentError, OptionError
 from table_writer.plan import option_registry as registry
 from table_writer.plan.option import Kind, Option
+
+_MOST_DIGITS: Final = 19
 
 
 @dataclass(frozen=True)
@@ -107,8 +110,12 @@ def _checked(option: Option, text: str, key: str) -> str:
             raise OptionError(f"{key}={text!r}: give true or false")
         return text.lower()
     least = {Kind.NUMBER: 1, Kind.COUNT: 0}.get(option.kind)
-    if least is not None and (not (text.isascii() and text.isdigit()) or int(text) < least):
-        raise OptionError(f"{key}={text!r}: give a {option.kind.value}")
+    if least is not None:
+        is_number = text.isascii() and text.isdigit()
+        if is_number and (len(text) > _MOST_DIGITS or int(text) > option.most):
+            raise OptionError(f"{key}={text!r}: the largest number is {option.most}")
+        if not is_number or int(text) < least:
+            raise OptionError(f"{key}={text!r}: give a {option.kind.value}")
     if option.kind is Kind.CHOICE:
         for choice in option.choices:
             if choice.lower() == text.lower():

@@ -63,10 +63,13 @@ def new_table_properties(options: WriteOptions, schema: pa.Schema | None) -> dic
         raise OptionError(f"{registry.RECORD_KEY.key} is missing: a new table needs a record key")
     partitions = tuple(entry.split(":", 1)[0] for entry in options.names(registry.PARTITION_PATH))
     ordering = options.names(registry.ORDERING)
+    named = {registry.RECORD_KEY: keys, registry.PARTITION_PATH: partitions, registry.ORDERING: ordering}
+    for option, columns in named.items():
+        twice = next((column for column in columns if columns.count(column) > 1), None)
+        if twice is not None:
+            raise OptionError(f"{option.key}={','.join(columns)}: {twice} stands twice")
     if schema is not None:
-        _refuse_absent(
-            schema, {registry.RECORD_KEY: keys, registry.PARTITION_PATH: partitions, registry.ORDERING: ordering}
-        )
+        _refuse_absent(schema, named)
     properties = {
         "hoodie.table.name": name,
         "hoodie.database.name": options.text(registry.DATABASE),

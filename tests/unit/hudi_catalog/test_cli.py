@@ -147,7 +147,7 @@ def test_read_the_past(golden: Callable[[str], GoldenTable]) -> None:
         (["plan", "HIVE", "--incremental", "20200101"], 1, "begin..end"),
         (["plan", "HIVE", "--incremental", "2026-11-21..2026-11-20"], 1, "before the beginning"),
         (["read", "HIVE", "--incremental", "..", "--as-of", "2026-11-21"], 1, "as_of"),
-        (["explain", "HIVE", "--html", "/nowhere/plan.html"], 1, "/nowhere/plan.html"),
+        (["explain", "HIVE", "--html", "/nowhere/plan.html"], 1, "--html /nowhere/plan.html: no such file"),
         (["read"], 2, "Usage"),
         (["read", "HIVE", "--nothing"], 2, "nothing"),
         (["nothing"], 2, "nothing"),

@@ -11,10 +11,18 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from hudi_catalog import Table, col, open_table
+from hudi_catalog import Table, col, create_table, open_table
 from spark_writer import HudiTable, write_hudi
 from spark_writer.spark_types import schema_columns
-from table_format.errors import ArgumentError, HudiError, MissingPackageError, require
+from table_format.errors import (
+    ArgumentError,
+    HudiError,
+    MissingPackageError,
+    OptionError,
+    TableExistsError,
+    TableNotFoundError,
+    require,
+)
 from table_writer.plan.options import WriteOptions
 from table_writer.writer import TableWriter
 
@@ -90,6 +98,32 @@ def test_a_place_is_a_text_or_a_path(tmp_path: Path) -> None:
         place: Any = wrong
         with pytest.raises(ArgumentError, match="the place of a table is a path or a URI, not a"):
             HudiTable.for_path(NO_SESSION, place)
+
+
+def test_places_that_are_no_folder(tmp_path: Path) -> None:
+    create_table(tmp_path / "with space", "id bigint", record_key="id")
+    assert open_table(f"file://localhost{tmp_path}/with space").name == "with space"
+    with pytest.raises(TableNotFoundError, match="% in file: URIs stands for itself, so give the path"):
+        open_table((tmp_path / "with space").as_uri())
+    for place, message in (
+        ("", "is empty"),
+        (" ", "is empty"),
+        ("file:t", "file:t: a file: URI names an absolute path"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            open_table(place)
+    (tmp_path / "rows.csv").write_text("id\n1\n")
+    with pytest.raises(TableNotFoundError, match=r"rows.csv is a file, and not the folder of a Hudi table"):
+        open_table(tmp_path / "rows.csv")
+    with pytest.raises(TableExistsError, match=r"rows.csv is a file; a new table needs an empty folder"):
+        create_table(tmp_path / "rows.csv", "id bigint", record_key="id")
+
+
+@pytest.mark.parametrize("argument", ["record_key", "partition_by", "ordering"])
+def test_a_column_is_named_once(tmp_path: Path, argument: str) -> None:
+    arguments: dict[str, Any] = {"record_key": "id", argument: ["id", "part", "id"]}
+    with pytest.raises(OptionError, match=r"=id,part,id: id stands twice"):
+        create_table(tmp_path / "t", "id bigint, part string", **arguments)
 
 
 def test_storage_options_are_a_dict(tmp_path: Path) -> None:

@@ -112,11 +112,12 @@ def test_samples_and_joins_of_such_tables(tmp_path: Path) -> None:
     [
         ({EXPRESSIONS: "eu"}, "'eu' is no rule; write regex,count"),
         ({EXPRESSIONS: "eu,0"}, "is no rule"),
+        ({EXPRESSIONS: "eu,100000000"}, "is no rule"),
         ({EXPRESSIONS: "eu,8;;us,2"}, "'' is no rule"),
         ({EXPRESSIONS: "(?i)eu,8"}, "is not understood; use literals"),
         ({EXPRESSIONS: "eu(,8"}, "is not understood"),
         ({EXPRESSIONS: r"\p{L}+,8"}, "is not understood"),
-        ({EXPRESSIONS: "a,999999937;b,999999929"}, "least common multiple"),
+        ({EXPRESSIONS: "a,99999989;b,99999971"}, "least common multiple"),
         ({EXPRESSIONS: "eu,8", "hoodie.bucket.index.partition.rule.type": "glob"}, "give one of REGEX|regex"),
         ({EXPRESSIONS: "eu,8", COUNT: ""}, "needs hoodie.bucket.index.num.buckets|num.buckets"),
     ],

@@ -260,6 +260,15 @@ def test_rows_in_wrong_buckets_are_refused(tmp_path: Path) -> None:
     assert table.history()[-1].action == "rollback"
 
 
+def test_a_table_whose_count_is_not_chosen_yet(tmp_path: Path) -> None:
+    table = create_table(tmp_path / "t", "id bigint", record_key="id", options=QUIET)
+    table.delete("id = 1")
+    with pytest.raises(OptionError, match="the table has no rows yet, and its first write chooses its bucket count"):
+        table.resize(4)
+    table.upsert(pa.table({"id": range(10)}))
+    assert open_table(tmp_path / "t").resize(4, options=QUIET).after == 4
+
+
 def test_other_tools_writers_are_to_be_acknowledged(tmp_path: Path) -> None:
     table = make(tmp_path)
     [commit] = (tmp_path / "t/.hoodie").glob("*.commit")

@@ -130,6 +130,8 @@ def test_timestamps_without_a_zone() -> None:
     assert arrow_rows(naive, naive.schema).schema == naive.schema  # the table's column has none either
     with pytest.raises(OptionError, match="'Nowhere'"):
         arrow_rows(naive, time_zone="Nowhere")
+    with pytest.raises(OptionError, match="Nowhere"):
+        arrow_rows(pa.table({"id": [1]}), time_zone="Nowhere")
     with pytest.raises(SchemaError, match=r"inside: cast it"):
         arrow_rows(pa.table({"a": pa.array([[CLOCK]])}), time_zone="UTC")
     fine = pa.table({"at": pa.array([1], pa.timestamp("ns"))})

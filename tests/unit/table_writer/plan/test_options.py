@@ -51,6 +51,14 @@ def test_values_that_cannot_be_used_are_named(key: str, value: str) -> None:
         WriteOptions.of({key: value})
 
 
+def test_numbers_have_a_limit() -> None:
+    for key in ("hoodie.bucket.index.num.buckets", "hoodie.hash.index.bucket.num"):
+        assert WriteOptions.of({key: 99_999_999}).number(registry.BUCKETS) == 99_999_999
+        for text in ("100000000", "1" + "0" * 5000):
+            with pytest.raises(OptionError, match="the largest number is 99999999"):
+                WriteOptions.of({key: text})
+
+
 def test_python_values_become_texts() -> None:
     options = WriteOptions.of({"hoodie.datasource.write.hive_style_partitioning": True, "other": 5, "none": None})
     assert options.flag(registry.HIVE_STYLE)
