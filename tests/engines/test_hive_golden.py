@@ -25,6 +25,7 @@ def golden(hive_world: World) -> dict[str, Rows]:
     return rows
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", names())
 def test_rows_are_those_that_apache_hudi_reads(hive_world: World, golden: dict[str, Rows], name: str) -> None:
     expected, table = golden[name], _named(name)

@@ -30,6 +30,7 @@ def tpch(hive_world: World, tmp_path_factory: pytest.TempPathFactory) -> DuckDb:
     return DuckDb.of_warehouse(warehouse)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", QUERIES)
 def test_hive_answers_like_duckdb(hive_world: World, tpch: DuckDb, name: str) -> None:
     expected = tpch.query(QUERIES[name])

@@ -114,6 +114,7 @@ def same(kind: Kind, ours: pa.Table, theirs: pa.Table) -> None:
     assert comparable(theirs.to_pylist(), names) == comparable(ours.to_pylist(), names)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("form", ["handler", "apache"])
 @pytest.mark.parametrize("name", KINDS)
 def test_spark_sql_reads_the_entries(shop: Shop, written: dict[str, Path], name: str, form: str) -> None:

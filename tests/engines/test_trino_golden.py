@@ -51,6 +51,7 @@ def golden(trino: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield Golden(trino, service.port, trino.connector_catalog("golden_own", service.port), folder, rows)
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", names())
 def test_rows_are_those_that_apache_hudi_reads(golden: Golden, name: str) -> None:
     expected = golden.rows[name]
@@ -84,6 +85,7 @@ def test_our_connector_gives_every_value_of_every_type(golden: Golden, name: str
     assert golden.engine.query('SELECT count(*) FROM "table"', **own) == [(ours.num_rows,)]
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", names())
 def test_our_connector_answers_aggregates_and_orders_as_rows_do(golden: Golden, name: str) -> None:
     """Statistics that real Apache Hudi wrote, for tables with log files as well, of which they are not exact."""

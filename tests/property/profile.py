@@ -5,7 +5,7 @@ from hypothesis import settings
 _TIMES = {"thorough": 15, "nightly": 60}
 #: Of a write's changes that publish nothing, each meets every kind of fault only where there is time; else it takes
 #: turns with as many others.
-STRIDE = 1 if settings.get_current_profile_name() in _TIMES else 3
+STRIDE = 1 if settings.get_current_profile_name() in _TIMES else 5
 #: For tests of what every plan rests on: 300 examples by default, 20,000 in the nightly profile.
 MANY = settings(max_examples=max(300, settings.default.max_examples))
 
