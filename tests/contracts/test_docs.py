@@ -306,7 +306,7 @@ def another(row: Row) -> str:
         "hoodie.datasource.hive_sync.table_properties": "a=1",
         "hoodie.datasource.hive_sync.serde_properties": "a=1",
     }
-    return others.get(row.key, "elsewhere")
+    return others.get(row.key, "elsewhere:1")
 
 
 @pytest.mark.parametrize("key", sorted(SERVICE_KEYS))
