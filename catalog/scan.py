@@ -29,7 +29,7 @@ from pushdown.simplify import simplify
 from pushdown.walk import inexact_part
 from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import from_numpy, valid_mask
-from table_format.errors import MissingPackageError, require
+from table_format.errors import MissingFileError, MissingPackageError, require
 from table_format.meta_columns import RECORD_KEY
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class Scan:
             RowCastError: a row's result depends on a value that cannot be cast to the type of the comparison.
         """
         self.check_understood()
-        return read_plan(self.plan(), self.columns, self.options.threads)
+        return _until_cleaned(read_plan(self.plan(), self.columns, self.options.threads))
 
     def to_batch_reader(self) -> pa.RecordBatchReader:
         """`to_batches` as a reader, which other libraries take as a stream; it can be read once."""
@@ -183,6 +183,16 @@ def _check_columns(columns: tuple[str, ...] | None, schema: pa.Schema) -> None:
             raise unknown_column(name, schema)
         if name in (columns or ())[:position]:
             raise UnknownColumnError(f"column {name} is named twice; name each column once")
+
+
+def _until_cleaned(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from batches
+    except MissingFileError as error:
+        raise MissingFileError(
+            f"{error}; a clean, or a rollback, has deleted it since this state of the table was read: refresh the "
+            "table, and scan it again"
+        ) from error
 
 
 def read_plan(plan: Plan, columns: tuple[str, ...] | None, threads: int) -> Iterator[pa.RecordBatch]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.clustering.report import ClusteringReport
 from table_writer.clustering_job import plan, planned_report, run
-from table_writer.commit.clustering import OPERATION, outdated_file, pending_clusterings
+from table_writer.commit.clustering import OPERATION, PlanGoneError, outdated_file, pending_clusterings
 from table_writer.commit.rollback import dead_runs, roll_back, roll_back_dead_runs
 from table_writer.execution.executor import Executor
 from table_writer.plan import clustering_options as keys
@@ -118,8 +119,13 @@ def run_planned(
     client: TableClient, options: WriteOptions, executor: Executor, instant: str | None = None
 ) -> list[ClusteringReport]:
     """Run pending plans; see `TableWrites.run_clustering`."""
-    times = [one.time for one in pending_clusterings(client.timeline())] if instant is None else [instant]
-    return [run(client, time, options, executor) for time in times]
+    if instant is not None:
+        return [run(client, instant, options, executor)]
+    reports = []
+    for one in pending_clusterings(client.timeline()):
+        with contextlib.suppress(PlanGoneError):  # another process has run or cancelled it
+            reports.append(run(client, one.time, options, executor))
+    return reports
 
 
 def cluster_after_write(client: TableClient, options: WriteOptions, executor: Executor) -> None:

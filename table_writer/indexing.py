@@ -7,6 +7,7 @@ that began before: they read at their commit what their tasks did not collect.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import posixpath
 import time
@@ -423,11 +424,12 @@ def _filters_build(
 def _shards_by_size(client: TableClient) -> int:
     """File groups of bloom filters so that each has some hundred megabytes, by the filter of one file."""
     places = _committed_files(client, client.timeline())
-    if not places:
-        return 1
-    bloom = footer(client.storage, posixpath.join(*places[-1])).bloom
-    size = 0 if bloom is None else len(bloom.vectors) * bloom.bits // 6
-    return math.ceil(len(places) * size / _SHARD_BYTES)
+    for place in reversed(places):
+        with contextlib.suppress(MissingFileError):  # cleaned meanwhile
+            bloom = footer(client.storage, posixpath.join(*place)).bloom
+            size = 0 if bloom is None else len(bloom.vectors) * bloom.bits // 6
+            return math.ceil(len(places) * size / _SHARD_BYTES)
+    return 1
 
 
 def _saved(storage: Storage, folder: str, shard: int, data: bytes, count: int) -> BuiltFile:

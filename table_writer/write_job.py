@@ -23,6 +23,7 @@ from table_format.timeline.timeline import Timeline
 from table_writer.after_commit import AfterCommit
 from table_writer.bucket_write import bucket_count_of_rows, write_by_buckets
 from table_writer.commit.batches import Batch, CommittedBatchError
+from table_writer.commit.conflicts import raise_if_overtaken
 from table_writer.commit.table_properties import lost_properties
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.early_checks import refuse_options, refuse_widened_keys
@@ -203,7 +204,11 @@ class WriteJob:
             # Again, like all that is read of the table: another writer may have added a column before the begin.
             schema = self._schema_after(batch)
             outcome = self._write(transaction, batch, schema, progress)
-            self._check_new_keys(outcome)
+            try:
+                self._check_new_keys(outcome)
+            except RecordError as error:
+                raise_if_overtaken(self.client, transaction.timeline, transaction.instant, error)
+                raise
             progress.phase("committing")
             self._commit(transaction, outcome, schema, numbered)
         return transaction.instant, outcome

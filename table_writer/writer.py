@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -13,7 +14,7 @@ from catalog.scan import Scan
 from catalog.table import Table
 from pushdown.expression import HudiExpression
 from table_format.config.table_config import TableConfig
-from table_format.errors import OptionError
+from table_format.errors import MissingFileError, OptionError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
@@ -35,6 +36,7 @@ from table_writer.write_job import WriteJob
 T = TypeVar("T")
 
 _SPOOLED = 8
+_ATTEMPTS = 5
 
 
 class TableWriter(TableWrites[ArrowData]):
@@ -201,8 +203,7 @@ class TableWriter(TableWrites[ArrowData]):
         if operation is Operation.DELETE and isinstance(rows, (str, HudiExpression)):
             renew = partial(self._matching, rows)
         if renew is not None:
-            timeline = self.client.timeline()  # before the rows: they are of this state, unless the write finds another
-            rows = renew()
+            timeline, rows = self._computed(renew)
         local = executor if isinstance(executor, LocalExecutor) else LocalExecutor.of(merged)
         if isinstance(rows, ArrowRows):
             executor = local
@@ -214,6 +215,13 @@ class TableWriter(TableWrites[ArrowData]):
             expire_after_write(self.client, merged, executor)
         cluster_after_write(self.client, merged, executor)
         return summary
+
+    def _computed(self, renew: Callable[[], RowSource]) -> tuple[Timeline, RowSource]:
+        """Rows that are computed from the table, and its timeline before: they are of this state, or of a later one."""
+        for _ in range(_ATTEMPTS - 1):
+            with contextlib.suppress(MissingFileError):  # cleaned, or compacted away, meanwhile
+                return self.client.timeline(), renew()
+        return self.client.timeline(), renew()
 
     def _run(self, job: WriteJob, rows: ArrowData | None, local: LocalExecutor) -> WriteSummary:
         if rows is None or isinstance(rows, RowSource):

@@ -36,6 +36,10 @@ from table_writer.timeline.options import ProtocolOptions
 OPERATION = "CLUSTER"
 
 
+class PlanGoneError(TransactionError):
+    """There is no such plan: it was never made, or it was run or cancelled, perhaps by another process."""
+
+
 def pending_clusterings(timeline: Timeline) -> list[Instant]:
     """Clusterings that are planned and have not completed, oldest first."""
     return [one for one in timeline.pending if one.action == Action.REPLACECOMMIT and is_clustering(timeline, one)]
@@ -135,8 +139,10 @@ def _planned(client: TableClient, timeline: Timeline, time: str, protocol: Proto
     """The requested instant of a plan that nobody runs."""
     instant = next((one for one in pending_clusterings(timeline) if one.time == time), None)
     if instant is None:
+        if timeline.is_committed(time):
+            raise PlanGoneError(f"{client.storage.uri}: clustering {time} has been run already, by another process")
         known = ", ".join(one.time for one in pending_clusterings(timeline)) or "none"
-        raise TransactionError(f"{client.storage.uri}: no clustering {time} is planned; planned: {known}")
+        raise PlanGoneError(f"{client.storage.uri}: no clustering {time} is planned; planned: {known}")
     if instant.state is State.INFLIGHT:
         if not is_dead(timeline, instant, protocol):
             raise TransactionError(

@@ -12,7 +12,7 @@ from table_format.actions.commit import CommitMetadata
 from table_format.actions.rollback import RollbackMetadata
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.codecs.avro_schema import avro_to_arrow
-from table_format.errors import ConflictError, MissingFileError, SchemaError, TransactionError
+from table_format.errors import ConflictError, HudiError, MissingFileError, SchemaError, TransactionError
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
 from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_layout import IndexLayout
@@ -228,6 +228,34 @@ def _check_not_undone(timeline: Timeline, own: Instant, before: TimelineState) -
             undone = sorted(before.completed.intersection(rollback.commits))
             if undone:
                 raise ConflictError(f"{own.time}: rollback {instant.time} took {undone[0]} back {_MEANWHILE}")
+
+
+def raise_if_overtaken(client: TableClient, begun: Timeline, own: str, error: HudiError) -> None:
+    """Raise a conflict in place of an error that others may have caused: by what completed, or was undone, meanwhile.
+
+    Args:
+        client: the table.
+        begun: its timeline as the write began.
+        own: the write's instant; it may have been rolled back because of the error.
+        error: such as that a file is gone which the write wanted to read.
+
+    Raises:
+        ConflictError: somebody changed the table, so that another attempt may succeed.
+    """
+    now = client.timeline(begun)
+    came, went = set(now.completed).difference(begun.completed), set(begun.completed).difference(now.completed)
+    others = sorted([*went, *(one for one in came if not _undoes(now, one, own))])
+    if others:
+        raise ConflictError(
+            f"{own}: instant {others[-1].time} ({others[-1].action}) came or went {_MEANWHILE}: {error}"
+        ) from error
+
+
+def _undoes(timeline: Timeline, one: Instant, own: str) -> bool:
+    """Whether a completed instant is a write's rollback."""
+    if one.action != Action.ROLLBACK:
+        return False
+    return own in RollbackMetadata.from_avro(timeline.read(one), timeline.path(one)).commits
 
 
 def completed_since(timeline: Timeline, own: Instant, before: TimelineState) -> Iterator[Instant]:

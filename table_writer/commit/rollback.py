@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import posixpath
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
@@ -417,3 +418,17 @@ def uncounted_files(client: TableClient, timeline: Timeline, time: str) -> list[
 
 def _paths(timeline: Timeline, instant: Instant) -> set[str]:
     return {stat.path for stat in timeline.commit_metadata(instant).stats() if stat.path}
+
+
+@contextlib.contextmanager
+def lock_on_a_full_disk(client: TableClient, protocol: ProtocolOptions) -> Iterator[None]:
+    """The table's lock; on a full disk, files of writers that died on this machine are deleted to make space for it."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(table_lock(client, protocol))
+        except NoSpaceError:
+            if protocol.failed_writes is FailedWrites.NEVER:
+                raise
+            free_space(client, surely_dead_writes(client))
+            stack.enter_context(table_lock(client, protocol))
+        yield

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -19,6 +18,7 @@ from table_format.errors import (
     ConflictError,
     HudiError,
     LockError,
+    MissingFileError,
     NoSpaceError,
     TransactionError,
 )
@@ -38,16 +38,17 @@ from table_writer.commit.conflicts import (
     check_conflicts,
     check_keys,
     completed_since,
+    raise_if_overtaken,
 )
 from table_writer.commit.create import ensure_metadata_table
 from table_writer.commit.rollback import (
     Remains,
     free_space,
+    lock_on_a_full_disk,
     resume_rollbacks,
     roll_back,
     rollback_of,
     settled_timeline,
-    surely_dead_writes,
     sweep_remains,
 )
 from table_writer.commit.schema import record_history, schema_after
@@ -64,7 +65,7 @@ from table_writer.services.clean import clean_locked, is_due
 from table_writer.timeline.heartbeat import Heartbeat
 from table_writer.timeline.instants import RequestedReplaceMetadata, ensure_state, instant_path, next_time, table_lock
 from table_writer.timeline.markers import delete_markers, read_markers
-from table_writer.timeline.options import FailedWrites, ProtocolOptions
+from table_writer.timeline.options import ProtocolOptions
 
 _log = logging.getLogger(__name__)
 
@@ -146,7 +147,7 @@ class WriteTransaction:
             raise TransactionError(f"{action!r} is not the action of a write: give commit or replacecommit")
         begun: Self | None = None
         try:
-            with _lock_on_a_full_disk(client, protocol):
+            with lock_on_a_full_disk(client, protocol):
                 if recover_table_config(client.storage):
                     client.reload()
                 timeline, _ = settled_timeline(client, protocol, known)  # first, because it frees space
@@ -170,6 +171,8 @@ class WriteTransaction:
     ) -> None:
         if error is not None:
             self._abort_because(error)
+            if isinstance(error, MissingFileError):  # a clean, a rollback or a restore deleted it
+                raise_if_overtaken(self.client, self.timeline, self.instant, error)
         else:
             self.abort()
 
@@ -383,9 +386,9 @@ class WriteTransaction:
             return own
         rollback = rollback_of(timeline, self.instant) or "its rollback is not on the timeline"
         raise ConflictError(
-            f"{self.storage.uri}: {self.instant} is no longer pending: another writer considered this one dead and "
-            f"rolled it back ({rollback}). Nothing was written, try again. Writers of this "
-            "project do so only when heartbeats are missed or under "
+            f"{self.storage.uri}: {self.instant} is no longer pending: it was rolled back, by hand, by a restore, "
+            f"or by another writer that considered this one dead ({rollback}). Nothing was written, try again. "
+            "Writers of this project do that only when heartbeats are missed or under "
             "hoodie.clean.failed.writes.policy=EAGER; Apache's do so unless they have "
             "hoodie.write.concurrency.mode=optimistic_concurrency_control"
         )
@@ -457,20 +460,6 @@ class WriteTransaction:
             archive_locked(self.client, self.client.timeline(timeline), self._protocol)
         except (HudiError, OSError) as error:
             _log.warning("%s: archiving failed and is left to the next one: %s", self.storage.uri, error)
-
-
-@contextlib.contextmanager
-def _lock_on_a_full_disk(client: TableClient, protocol: ProtocolOptions) -> Iterator[None]:
-    """The table's lock; on a full disk, files of writers that died on this machine are deleted to make space for it."""
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(table_lock(client, protocol))
-        except NoSpaceError:
-            if protocol.failed_writes is FailedWrites.NEVER:
-                raise
-            free_space(client, surely_dead_writes(client))
-            stack.enter_context(table_lock(client, protocol))
-        yield
 
 
 def _request(

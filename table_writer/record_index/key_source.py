@@ -12,7 +12,7 @@ import pyarrow as pa
 from table_format.base_file.footer import footer
 from table_format.base_file.reader import base_file_batches
 from table_format.codecs.arrow_numpy import one_chunk
-from table_format.errors import CorruptFileError, RecordIndexError
+from table_format.errors import CorruptFileError, MissingFileError, RecordIndexError
 from table_format.merge.file_slice import read_file_slice
 from table_format.merge.rules import MergeRules
 from table_format.meta_columns import META_FIELDS, RECORD_KEY
@@ -107,7 +107,10 @@ class KeyReader:
 
     def count(self, source: KeySource) -> int:
         """Estimate of a slice's keys: rows of its base file, from the footer."""
-        return 0 if source.base is None else footer(self.storage, source.base).row_count
+        try:
+            return 0 if source.base is None else footer(self.storage, source.base).row_count
+        except MissingFileError:
+            return 0  # cleaned meanwhile
 
     def batches(self, source: KeySource) -> Iterator[pa.BinaryArray]:
         """The keys of a slice, in batches.
