@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from catalog.table_stats import advised_buckets
 from table_format.actions.commit import CommitMetadata
-from table_format.config.table_config import TableConfig, update_table_config
+from table_format.config.table_config import TableConfig, require_writable, update_table_config
 from table_format.errors import ArgumentError, HudiError, OptionError, TransactionError, UnsupportedTableError
 from table_format.instant import WRITE_ACTIONS, Action
 from table_format.keys.bucket_index import MOST_BUCKETS
@@ -93,6 +93,7 @@ def resize(
     """Change the number of buckets; see `ClusterCalls.resize`."""
     started, timeline = time.monotonic(), client.timeline()
     _refuse_request(request)
+    require_writable(client.config, client.storage.uri)
     refuse_hudi_types(client, timeline)
     settled = TableClient(
         client.storage, TableConfig({**client.config.raw, **lost_properties(client.config, timeline)})

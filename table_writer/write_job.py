@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from table_format.codecs.avro_schema import schema_text
 from table_format.codecs.avro_schema_tree import columns_of_hudi_types
-from table_format.config.table_config import TableConfig
+from table_format.config.table_config import TableConfig, require_writable
 from table_format.errors import ConflictError, RecordError, SchemaError, UnsupportedTableError, did_you_mean
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.schema.evolution import merge_schemas, storage_schema
@@ -89,6 +89,7 @@ class WriteJob:
             ConflictError: every attempt conflicted with another writer.
             HudiError: the rows, options or table do not allow it.
         """
+        require_writable(self.client.config, self.client.storage.uri)
         mode = self.options.text(registry.PROGRESS) or "auto"
         self._timeline = self._checked = self.timeline or self.client.timeline()
         self._decide_bucket_count()

@@ -13,7 +13,7 @@ import pyarrow as pa
 from catalog.scan import Scan
 from catalog.table import Table
 from pushdown.expression import HudiExpression
-from table_format.config.table_config import TableConfig
+from table_format.config.table_config import TableConfig, require_writable
 from table_format.errors import MissingFileError, OptionError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
@@ -196,7 +196,7 @@ class TableWriter(TableWrites[ArrowData]):
             ConflictError: every attempt conflicted with another writer.
             HudiError: the rows, options or table do not allow it.
         """
-        self.client.reload()
+        require_writable(self.client.reload(), self.client.storage.uri)
         merged = WriteOptions.of_user(options, self.options)
         executor = self.executor(merged)
         operation = Operation(operation)

@@ -357,8 +357,9 @@ def _timestamp_fields(generator: str, entries: Sequence[str]) -> tuple[str, ...]
     for entry in entries:
         if entry.partition(":")[2].upper() not in ("SIMPLE", "TIMESTAMP"):
             raise OptionError(
-                f"hoodie.table.partition.fields has {entry!r}; the custom key generator needs "
-                "entries like field:SIMPLE or field:TIMESTAMP"
+                f"hoodie.table.partition.fields has {entry!r}, without the kind that the custom key generator needs, "
+                "as releases before 1.0 record it: give each write hoodie.datasource.write.partitionpath.field as the "
+                f"table's jobs have it, such as {entry.partition(':')[0]}:SIMPLE or {entry.partition(':')[0]}:TIMESTAMP"
             )
     return tuple(entry.partition(":")[0] for entry in entries if entry.upper().endswith(":TIMESTAMP"))
 

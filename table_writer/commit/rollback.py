@@ -296,14 +296,20 @@ def _is_silent(timeline: Timeline, instant: Instant, minutes: int) -> bool:
     age = age_ms(storage, max(entries, key=lambda entry: entry.mtime_ms)) / 60_000
     if age > minutes:
         return True
+    remedy = (
+        f"it is a clustering: `hudi-catalog cluster PATH --run` runs it, `hudi-catalog rollback PATH {instant.time}` "
+        "cancels it"
+        if is_clustering(timeline, instant)
+        else "hoodie.clean.failed.writes.policy=EAGER rolls it back now"
+    )
     _log.warning(
         "%s: %s is pending and has no heartbeat, as writes of Apache's single writers; it changed its last file "
-        "%.0f minutes ago and counts as dead after %d (hoodie.catalog.write.silent.minutes). If its writer is dead, "
-        "hoodie.clean.failed.writes.policy=EAGER rolls it back now",
+        "%.0f minutes ago and counts as dead after %d (hoodie.catalog.write.silent.minutes). If its writer is dead, %s",
         storage.uri,
         instant,
         age,
         minutes,
+        remedy,
     )
     return False
 

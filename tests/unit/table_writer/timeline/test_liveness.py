@@ -148,6 +148,7 @@ def test_a_write_of_apache_without_a_heartbeat_may_be_alive(client, storage, cap
     instant = pending_of_apache(client, storage, 50)
     upsert(client, {("p=a", 0): {"k1": 7}})
     assert "has no heartbeat" in caplog.text
+    assert "If its writer is dead, hoodie.clean.failed.writes.policy=EAGER rolls it back now" in caplog.text
     assert [i.time for i in client.timeline().pending] == [instant]
     assert rollback_failed_writes(client, {"hoodie.catalog.write.silent.minutes": "40"}) == [instant]
     assert_tidy(storage.uri)

@@ -1,0 +1,40 @@
+"""Tables of other versions, and merge-on-read ones, are refused for what they are, whatever else a write lacks."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hudi_catalog import open_table
+from table_format.errors import UnsupportedTableError
+
+CALLS: dict[str, Callable[[Any, pa.Table], object]] = {
+    "upsert": lambda table, rows: table.upsert(rows),
+    "insert": lambda table, rows: table.insert(rows),
+    "delete": lambda table, _: table.delete("ts > 5"),
+    "overwrite": lambda table, rows: table.insert_overwrite(rows),
+    "drop": lambda table, _: table.delete_partitions(["*"]),
+    "update": lambda table, _: table.update({"ts": "ts + 1"}),
+    "merge": lambda table, rows: table.merge(rows, on="id").when_matched_update_all().execute(),
+    "resize": lambda table, _: table.resize(8),
+    "cluster": lambda table, _: table.cluster(["id"]),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("v9_1200__bkt_hive", "tables of version 9 are read, not written"),
+        ("v8_1020__mor_pending", "tables of version 8 are read, not written"),
+        ("v6_0150__mor_log", "MERGE_ON_READ tables are read, not written"),
+    ],
+)
+def test_every_write_is_refused_by_version_and_type(
+    copied: Callable[..., str], name: str, reason: str, call: str
+) -> None:
+    table = open_table(copied(name))
+    rows = table.scan(columns=[one for one in table.columns.names if not one.startswith("_hoodie")]).to_arrow()
+    with pytest.raises(UnsupportedTableError, match=reason):
+        CALLS[call](table, rows)
