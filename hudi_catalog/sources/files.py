@@ -174,6 +174,8 @@ def file_rows(
     """
     if not paths:
         raise ArgumentError("there are no files to read rows from")
+    if list(paths).count(STDIN) > 1:
+        raise ArgumentError("standard input (-) can be read once: name it once")
     parts = [zoned_rows(_file(path, file_format, columns).rows(), columns, time_zone) for path in paths]
     schema = parts[0].schema
     if len(parts) > 1:

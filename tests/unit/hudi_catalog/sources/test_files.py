@@ -16,6 +16,7 @@ import pytest
 
 from hudi_catalog.sources.files import file_rows
 from table_format.errors import (
+    ArgumentError,
     CorruptFileError,
     MissingFileError,
     OptionError,
@@ -141,6 +142,8 @@ def test_standard_input_of_an_unknown_format(monkeypatch: pytest.MonkeyPatch) ->
         file_rows(["-"])
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"id\n1\n")))
     assert file_rows(["-"], "csv").open().read_all().to_pylist() == [{"id": 1}]
+    with pytest.raises(ArgumentError, match="name it once"):
+        file_rows(["-", "-"], "csv")
 
 
 @pytest.mark.parametrize(
