@@ -1,8 +1,12 @@
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
-from table_format.config.table_config import KeyGeneratorType, TableConfig
+from hudi_catalog import create_table
+from table_format.config.table_config import KeyGeneratorType, TableConfig, update_table_config
 from table_format.errors import OptionError, SchemaError, UnsupportedTableError
+from table_format.storage import Storage
 from table_writer.plan.merge_rule import given_merge_mode
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.properties import (
@@ -159,3 +163,15 @@ def test_columns_that_the_schema_lacks_are_refused(option: str, names: str) -> N
     ):
         new_table_properties(WriteOptions.of({**BASE, option: names}), schema)
     new_table_properties(WriteOptions.of({**BASE, option: names}), None)
+
+
+def test_a_custom_key_generator_whose_kinds_are_not_recorded(tmp_path: Path) -> None:
+    """Releases before 1.0 record `part` alone; jobs have the kinds in their options."""
+    table = create_table(tmp_path / "t", "id bigint, part string", record_key="id", partition_by="part", buckets=1)
+    custom = "org.apache.hudi.keygen.CustomKeyGenerator"
+    update_table_config(Storage(tmp_path / "t"), {"hoodie.table.keygenerator.class": custom})
+    rows = [{"id": 1, "part": "a"}]
+    key = "hoodie.datasource.write.partitionpath.field"
+    with pytest.raises(OptionError, match=rf"give each write {key} .* such as part:SIMPLE or part:TIMESTAMP"):
+        table.upsert(rows)
+    assert table.upsert(rows, {key: "part:SIMPLE"}).rows_inserted == 1
