@@ -139,7 +139,7 @@ def _planned(client: TableClient, timeline: Timeline, time: str, protocol: Proto
     """The requested instant of a plan that nobody runs."""
     instant = next((one for one in pending_clusterings(timeline) if one.time == time), None)
     if instant is None:
-        if timeline.is_committed(time):
+        if any(one.time == time for one in timeline.writes):
             raise PlanGoneError(f"{client.storage.uri}: clustering {time} has been run already, by another process")
         known = ", ".join(one.time for one in pending_clusterings(timeline)) or "none"
         raise PlanGoneError(f"{client.storage.uri}: no clustering {time} is planned; planned: {known}")
