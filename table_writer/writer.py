@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -14,7 +13,7 @@ from catalog.scan import Scan
 from catalog.table import Table
 from pushdown.expression import HudiExpression
 from table_format.config.table_config import TableConfig, require_writable
-from table_format.errors import MissingFileError, OptionError
+from table_format.errors import OptionError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
@@ -29,6 +28,7 @@ from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.properties import new_table_properties
+from table_writer.record_index.touched import retried_after_cleans
 from table_writer.summary import WriteSummary
 from table_writer.table_writes import Options, TableWrites
 from table_writer.write_job import WriteJob
@@ -36,7 +36,6 @@ from table_writer.write_job import WriteJob
 T = TypeVar("T")
 
 _SPOOLED = 8
-_ATTEMPTS = 5
 
 
 class TableWriter(TableWrites[ArrowData]):
@@ -218,10 +217,7 @@ class TableWriter(TableWrites[ArrowData]):
 
     def _computed(self, renew: Callable[[], RowSource]) -> tuple[Timeline, RowSource]:
         """Rows that are computed from the table, and its timeline before: they are of this state, or of a later one."""
-        for _ in range(_ATTEMPTS - 1):
-            with contextlib.suppress(MissingFileError):  # cleaned, or compacted away, meanwhile
-                return self.client.timeline(), renew()
-        return self.client.timeline(), renew()
+        return retried_after_cleans(lambda: (self.client.timeline(), renew()), lambda _: None)
 
     def _run(self, job: WriteJob, rows: ArrowData | None, local: LocalExecutor) -> WriteSummary:
         if rows is None or isinstance(rows, RowSource):

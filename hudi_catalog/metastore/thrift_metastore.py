@@ -250,7 +250,7 @@ class ThriftMetastore:
             existing = self._created_by_another(table)
             if existing is None:
                 return
-        same_keys = existing is None or table_of(existing).partition_columns == table.partition_columns
+        same_keys = table_of(existing).partition_columns == table.partition_columns
         wanted = thrift_table(table, existing)
         try:
             self._call("alter_table_with_environment_context", schema, name, wanted, _context())
@@ -267,23 +267,21 @@ class ThriftMetastore:
         """Create a table; what is there instead if it was created concurrently, or by a first attempt after all.
 
         Raises:
-            MetastoreError: somebody has just given the name to another table.
+            MetastoreError: somebody has just given the name to another table, or has dropped what was there.
         """
         schema, name = table.schema.lower(), table.name.lower()
         try:
             self._create(thrift_table(table, None))
-        except hms.AlreadyExistsException:
-            existing = self._get(schema, name)
-        except MetastoreError:
-            # of several concurrent creators, all but one get a key violation of the metastore's database
+        except (hms.AlreadyExistsException, MetastoreError) as error:
+            # of several concurrent creators, all but one may get a key violation of the metastore's database
             existing = self._get(schema, name)
             if existing is None:
-                raise
-        else:
-            return None
-        if existing is not None:
+                if isinstance(error, MetastoreError):
+                    raise
+                raise self._connections.refused(f"create_table {schema}.{name}", error) from error
             check_same_table(table, table_of(existing), self.uri)
-        return existing
+            return existing
+        return None
 
     def drop_table(self, schema: str, name: str) -> bool:
         """Remove a table; its files are kept. False if there was none."""

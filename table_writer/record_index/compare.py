@@ -32,8 +32,8 @@ from table_writer.record_index.touched import (
     ids_of,
     in_groups,
     places_of,
+    retried_after_cleans,
     touched_slices,
-    with_retries,
 )
 
 MISSING: Final = "missing"
@@ -309,7 +309,7 @@ def compare_since(client: TableClient, since: str, mapper: Mapper, progress: Pro
         progress(f"comparing {new.num_rows:,} keys with the index")
         return _compared(index, touched, old, new, verified_to(timeline))
 
-    return with_retries(attempt, progress)
+    return retried_after_cleans(attempt, progress)
 
 
 def verified_to(timeline: Timeline) -> str | None:

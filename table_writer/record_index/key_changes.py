@@ -30,8 +30,8 @@ from table_writer.record_index.touched import (
     placed,
     places_of,
     read_keys,
+    retried_after_cleans,
     touched_slices,
-    with_retries,
 )
 
 CHANGES_SCHEMA: Final = pa.schema(
@@ -88,7 +88,7 @@ def changed_entries(
         old, new = contents(client, touched, mapper, progress)
         return _changes(old, new, by_partition=_by_partition(client, timeline))
 
-    return with_retries(attempt, progress)
+    return retried_after_cleans(attempt, progress)
 
 
 def index_entries(
@@ -144,7 +144,7 @@ def index_entries(
         places = pa.concat_tables([settled, past]).group_by(LOCATIONS_SCHEMA.names, use_threads=False).aggregate([])
         return places.select(LOCATIONS_SCHEMA.names).sort_by(order)
 
-    return with_retries(attempt, progress)
+    return retried_after_cleans(attempt, progress)
 
 
 def _texts(keys: Any) -> Any:

@@ -227,7 +227,7 @@ def in_groups(rows: pa.Table, groups: Collection[Group]) -> Any:
     return pc.is_in(pc.binary_join_element_wise(*columns, "\0"), value_set=known)
 
 
-def with_retries(attempt: Callable[[], _T], progress: Progress) -> _T:
+def retried_after_cleans(attempt: Callable[[], _T], progress: Progress) -> _T:
     """Try again where cleaning deleted files meanwhile."""
     for _ in range(_ATTEMPTS - 1):
         try:

@@ -117,19 +117,29 @@ def test_a_name_that_somebody_takes_meanwhile(server: HiveServer, metastore: Thr
         server.handler.create_table_with_environment_context = create  # type: ignore[method-assign]
         raise idl.MetaException("duplicate key value")
 
-    mine = replace(TABLE, parameters={**TABLE.parameters, BASE_PATH: "file:/tables/t"})
-    taken_by(replace(mine, location="file:///older/list", columns=()))
-    metastore.put_table(mine)
+    wanted = replace(TABLE, parameters={**TABLE.parameters, BASE_PATH: "file:/tables/t"})
+    taken_by(replace(wanted, location="file:///older/list", columns=()))
+    metastore.put_table(wanted)
     table = metastore.table("s", "t")
     assert table is not None
     assert (table.location, len(table.columns)) == (TABLE.location, 2)
     metastore.drop_table("s", "t")
-    taken_by(replace(mine, location="file:///other", parameters={BASE_PATH: "file:/tables/us/t"}))
+    taken_by(replace(wanted, location="file:///other", parameters={BASE_PATH: "file:/tables/us/t"}))
     with pytest.raises(MetastoreError, match=r"s\.t has just been made for file:/tables/us/t; choose another name"):
-        metastore.put_table(mine)
+        metastore.put_table(wanted)
     table = metastore.table("s", "t")
     assert table is not None
     assert table.location == "file:///other"
+
+
+def test_an_entry_that_is_dropped_as_it_is_met_is_not_taken_for_made(
+    server: HiveServer, metastore: ThriftMetastore
+) -> None:
+    server.handler.refuse["create_table"] = idl.AlreadyExistsException("t is there")
+    with pytest.raises(MetastoreError, match=r"create_table s\.t: t is there"):
+        metastore.put_table(TABLE)
+    metastore.put_table(TABLE)
+    assert metastore.table("s", "t") is not None
 
 
 def test_definitions_that_a_metastore_does_not_alter_are_made_anew(
