@@ -7,7 +7,7 @@ than to plan a scan.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -119,6 +119,9 @@ def binary_array(buffer: Bytes, starts: Positions, lengths: Positions, valid: Ma
         return empty
     if starts.min() < 0 or lengths.min() < 0 or (starts + lengths).max() > len(buffer):
         raise IndexError("a span leaves its buffer")
+    size = int(lengths[0])
+    if valid is None and 0 < size <= _INT32_MAX // count and bool((lengths == size).all()):
+        return _equally_long(buffer, starts, size)
     if valid is not None:
         lengths = np.where(valid, lengths, 0)
         # An empty span after the previous end keeps the offsets below in order.
@@ -135,6 +138,13 @@ def binary_array(buffer: Bytes, starts: Positions, lengths: Positions, valid: Ma
     chosen = np.arange(0, 2 * count, 2, dtype=np.int64)
     taken: pa.BinaryArray = interleaved.take(from_numpy(chosen, valid)).cast(pa.binary())
     return taken
+
+
+def _equally_long(buffer: Bytes, starts: Positions, size: int) -> pa.BinaryArray:
+    """As `binary_array` for spans of one length, as file names and hashes have: a copy of fixed size each."""
+    windows: NDArray[Any] = np.ndarray((len(buffer) - size + 1,), f"V{size}", cast("Any", buffer), strides=(1,))
+    offsets = np.arange(0, (len(starts) + 1) * size, size, dtype=np.int32)
+    return _from_buffers(pa.binary(), len(starts), offsets, windows[starts].view(np.uint8))
 
 
 def _from_buffers(kind: Any, count: int, offsets: Any, data: Any, validity: Any = None) -> pa.BinaryArray:

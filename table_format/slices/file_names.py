@@ -12,9 +12,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from table_format.codecs.arrow_numpy import binary_array, combined, from_numpy, one_chunk, spans_of, to_numpy
+from table_format.codecs.arrow_numpy import Bytes, binary_array, combined, from_numpy, one_chunk, spans_of, to_numpy
 from table_format.threads import in_threads
 
 _BASE: Final = (
@@ -23,7 +22,8 @@ _BASE: Final = (
 _BASE_PATTERN: Final = re.compile(_BASE.removesuffix(r"\z"))
 _BASE_SHAPE: Final = re.sub(r"\?P<\w+>", "", _BASE)
 _BASE_PARTS: Final = ("file_id", "write_token", "instant", "extension")
-_MARKS: Final = np.array([1, 1, 2], np.uint8)
+_UNDERSCORE, _DOT, _DASH, _SLASH = b"_.-/"
+_MARKS: Final = np.frombuffer(b"__.", np.uint8)
 _LOG_PATTERN: Final = re.compile(
     r"\.(?P<file_id>[^._]+)_(?P<instant>[^.]*)\.(?:log|archive)\.(?P<version>[0-9]{1,18})"
     r"(?:_(?P<write_token>[0-9]+-[0-9]+-[0-9]+)(?P<cdc>\.cdc)?)?"
@@ -31,19 +31,6 @@ _LOG_PATTERN: Final = re.compile(
 _LOG_SHAPE: Final = r"^\.[^._]+_[^.]*\.(log|archive)\.[0-9]{1,18}(_[0-9]+-[0-9]+-[0-9]+(\.cdc)?)?\z"
 _BUCKET_DIGITS: Final = 8
 _AT_ONCE: Final = 1 << 15  # names whose bytes fit into a core's cache
-
-
-def _bytes_of(characters: str) -> NDArray[np.bool_]:
-    allowed = np.zeros(256, np.bool_)
-    allowed[list(characters.encode())] = True
-    return allowed
-
-
-_DIGITS: Final = _bytes_of(string.digits)
-_ALPHANUMERIC: Final = _bytes_of(string.ascii_letters + string.digits)
-#: 0 for a byte inside a part, 1 for an underscore, 2 for a dot, 3 for what base file names don't have.
-_CLASSES: Final = np.where(_ALPHANUMERIC | _bytes_of("-"), 0, 3).astype(np.uint8)
-_CLASSES[[ord("_"), ord(".")]] = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +155,16 @@ def _only_base_files(names: Any, parts: Sequence[str]) -> pa.Table | None:
 
 
 def _parse_base_files(names: Any, parts: Sequence[str]) -> pa.Table | None:
-    """Parse some names, if all are those of base files; each byte is classed once, faster than by a pattern."""
+    """Parse some names, if all are those of base files; faster than by a pattern."""
     data, starts, lengths = spans_of(names)
     if not lengths.all():
         return None
     first, last = int(starts[0]), int(starts[-1] + lengths[-1])
-    classes = _CLASSES[data[first:last]]
-    marks = np.flatnonzero(classes.view(np.bool_))
-    kinds = classes[marks]
-    if len(marks) != len(_MARKS) * len(names) or bool((kinds.reshape(-1, len(_MARKS)) != _MARKS).any()):
+    text = data[first:last]
+    marks = np.flatnonzero((text == _UNDERSCORE) | (text == _DOT))
+    if len(marks) != len(_MARKS) * len(names) or bool((text[marks].reshape(-1, len(_MARKS)) != _MARKS).any()):
+        return None
+    if not _are_plain(text):
         return None
     places = [marks[at :: len(_MARKS)] + first for at in range(len(_MARKS))]
     spans = list(zip([starts, *(place + 1 for place in places)], [*places, starts + lengths], strict=True))
@@ -187,15 +175,29 @@ def _parse_base_files(names: Any, parts: Sequence[str]) -> pa.Table | None:
         for name, (begin, end) in zip(_BASE_PARTS, spans, strict=True)
         if name in {*parts, "instant", "extension"}
     }
-    if not _has_only(texts["instant"], _DIGITS) or not _has_only(texts["extension"], _ALPHANUMERIC):
+    if not _are_digits(_content(texts["instant"])) or bool((_content(texts["extension"]) == _DASH).any()):
         return None
     return pa.table({name: text for name, text in texts.items() if name in parts})
 
 
-def _has_only(texts: Any, allowed: NDArray[np.bool_]) -> bool:
-    """Whether all bytes of some texts, at least one, are allowed."""
+def _content(texts: Any) -> Bytes:
+    """The bytes of all texts, at least one."""
     data, starts, lengths = spans_of(texts)
-    return bool(allowed[data[int(starts[0]) : int(starts[-1] + lengths[-1])]].all())
+    return data[int(starts[0]) : int(starts[-1] + lengths[-1])]
+
+
+def _are_digits(text: Bytes) -> bool:
+    """Whether all bytes are decimal digits; below them a byte less `0` wraps around."""
+    return bool((text - np.uint8(ord("0")) < len(string.digits)).all())
+
+
+def _are_plain(text: Bytes) -> bool:
+    """Whether all bytes are ASCII letters, digits, `-`, `.` or `_`; by ranges, faster than by a table of 256 bytes."""
+    plain = (text | np.uint8(ord("a") ^ ord("A"))) - np.uint8(ord("a")) < len(string.ascii_lowercase)
+    plain |= text - np.uint8(_DASH) <= ord("9") - _DASH
+    plain |= text == _UNDERSCORE
+    plain &= text != _SLASH
+    return bool(plain.all())
 
 
 def parse_log_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Table:

@@ -298,3 +298,13 @@ def test_spans_in_any_order(data, draw):
     assert binary_array(buffer, starts, sizes).to_pylist() == copied
     expected = [data[at : at + size] if ok else None for at, size, ok in spans]
     assert binary_array(buffer, starts, sizes, valid).to_pylist() == expected
+
+
+@given(st.binary(min_size=1, max_size=60), st.data())
+def test_spans_of_one_length(data, draw):
+    size = draw.draw(st.integers(0, len(data)))
+    starts = draw.draw(st.lists(st.integers(0, len(data) - size), min_size=1, max_size=8))
+    buffer, places, sizes = np.frombuffer(data, np.uint8), np.array(starts), np.full(len(starts), size)
+    assert binary_array(buffer, places, sizes).to_pylist() == [data[at : at + size] for at in starts]
+    with pytest.raises(IndexError):
+        binary_array(buffer, places + len(data) - size + 1, sizes)

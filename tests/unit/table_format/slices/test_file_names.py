@@ -59,6 +59,15 @@ def test_columns_agree_with_single_names():
         ]
 
 
+@pytest.mark.parametrize("name", ["a-{}0_1-2-3_2026.parquet", "a-0_1-{}2_2026.parquet", "a-0_1_2{}6.orc", "a_1_2.p{}q"])
+def test_columns_agree_with_single_names_for_each_character(name):
+    for character in map(chr, range(256)):
+        text = name.format(character)
+        (file_id,) = parse_base_file_names(pa.array([text])).column("file_id").to_pylist()
+        parsed = BaseFileName.parse(text)
+        assert file_id == (parsed and parsed.file_id), text
+
+
 @pytest.mark.parametrize("table", NAMES)
 def test_names_that_apache_gave(table):
     names = [path.rsplit("/", 1)[-1] for path in facts(table)["files"]]
