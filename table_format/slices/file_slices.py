@@ -261,7 +261,7 @@ def _by_group(rows: pa.Table) -> tuple[NDArray[np.int64] | None, NDArray[np.bool
     bits = np.uint64(len(rank).bit_length())
     # the partition and the first bytes of the file id decide for most rows
     marks = (ranks.astype(np.uint64) << (np.uint64(64) - bits)) | (ids.words(0) >> bits)
-    order = np.argsort(marks)
+    order = np.argsort(marks, kind="stable")  # finds ascending runs: files of later commits follow those in order
     marks = marks[order]
     starts = np.append(True, marks[1:] != marks[:-1])
     for at in range(0, ids.longest(), _PREFIX):
