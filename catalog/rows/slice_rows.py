@@ -42,8 +42,8 @@ def slice_rows(
     files = snapshot.file_slice(row)
     if files.logs or files.base is None:
         return _merged(snapshot, files, columns)
-    schema = _schema(snapshot, columns)
-    return _with_path_values(snapshot, files, _base_rows(snapshot, files.base, schema, expression))
+    schema, of_footers = _schema(snapshot, columns), expression if snapshot.footers_apply else None
+    return _with_path_values(snapshot, files, _base_rows(snapshot, files.base, schema, of_footers))
 
 
 def slice_batches(
@@ -83,7 +83,6 @@ def slice_batches(
     names: Sequence[str] = schema.names
     shape: Callable[[pa.Table], pa.Table] | None = None
     if history is not None:
-        expression = None  # statistics of the file may be those of another column
         stored = history.physical_names(files.instant, schema.names)
         names = list(dict.fromkeys(name for name in stored.values() if name is not None))
         shape = functools.partial(_renamed, snapshot, files.instant, schema)
@@ -93,7 +92,7 @@ def slice_batches(
         names,
         schema,
         shape=shape,
-        choose=functools.partial(_chosen, expression, row_groups),
+        choose=functools.partial(_chosen, expression if snapshot.footers_apply else None, row_groups),
         start=start,
         batch_rows=batch_rows,
     )

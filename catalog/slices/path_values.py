@@ -116,7 +116,7 @@ def path_values(
     """
     if not config.partition_fields:
         return CannotPrune("the table is not partitioned")
-    if "record_index" in config.metadata_partitions:
+    if "record_index" in config.metadata_partitions and not config.drop_partition_columns:
         return CannotPrune("the record index is global: a row may stay in the partition of an older value")
     fields = path_fields(config)
     if isinstance(fields, CannotPrune):
@@ -134,16 +134,26 @@ def path_values(
 
 
 def _with_times(config: TableConfig, columns: list[_Column], partitions: Sequence[str]) -> PathValues | CannotPrune:
-    """Values and ranges from paths some of whose fields are times in a pattern, field by field."""
+    """Values and ranges from paths some of whose fields are times in a pattern, field by field.
+
+    Where files leave the columns out, a text column has the texts of the paths, as in Spark.
+    """
     try:
         time_format = TimestampFormat.from_options(config.raw)
         segments = split_paths(partitions, [column.field for column in columns], hive_style=config.hive_style)
         statistics: dict[str, ColumnStatistics] = {}
+        values: dict[str, pa.Array[Any]] = {}
         times: dict[str, WrittenTimes] = {}
         known = np.ones(len(partitions), np.bool_)
         for column, texts in zip(columns, segments, strict=True):
             if column.field.timed:
                 plain = [_unescaped(config, column.field.name, text) for text in texts]
+                if pa.types.is_string(column.kind) and config.drop_partition_columns:
+                    of_paths = np.array([text is not None for text in plain], np.bool_)
+                    values[column.name] = _texts_of_paths(plain)
+                    statistics[column.name] = _statistics(values[column.name], of_paths, in_file=False)
+                    known &= of_paths
+                    continue
                 if pa.types.is_string(column.kind):
                     times[column.name] = WrittenTimes(tuple(plain), time_format)
                     known &= np.array([text is not None for text in plain], np.bool_)
@@ -154,17 +164,23 @@ def _with_times(config: TableConfig, columns: list[_Column], partitions: Sequenc
     except OptionError as error:
         return CannotPrune(f"partition paths cannot be parsed by the key generator's settings: {error}")
     exact = [position for position, column in enumerate(columns) if not column.field.timed]
-    values: Mapping[str, pa.Array[Any]] = {}
     if exact:
         rest = ["/".join(segments[i][row] or "" for i in exact) for row in range(len(partitions))]
         exact_values = _exact(config, [columns[i] for i in exact], strings(rest))
         if not isinstance(exact_values, CannotPrune):
             statistics |= exact_values.statistics
-            values, known = exact_values.values, known & exact_values.known
+            values |= exact_values.values
+            known &= exact_values.known
     if not statistics and not times:
         kinds = ", ".join(str(column.kind) for column in columns)
         return CannotPrune(f"the key generator's pattern does not give ranges of {kinds}")
     return PathValues(statistics, values, known, times)
+
+
+def _texts_of_paths(segments: Sequence[str | None]) -> Any:
+    """Texts of paths as a column; null for the default partition, and where there is none."""
+    texts = strings([text or DEFAULT_PARTITION for text in segments])
+    return pc.if_else(pc.equal(texts, DEFAULT_PARTITION), pa.scalar(None, pa.string()), texts)
 
 
 def _unescaped(config: TableConfig, field: str, segment: str | None) -> str | None:

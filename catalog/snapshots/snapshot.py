@@ -171,6 +171,19 @@ class Snapshot:
         values = self.path_values()
         return {} if isinstance(values, CannotPrune) else values.statistics
 
+    @property
+    def path_columns(self) -> frozenset[str]:
+        """Columns whose values are those of the paths, whatever files and statistics hold: mostly none."""
+        if not self.config.drop_partition_columns:
+            return frozenset()
+        fields = {name.lower() for name in self.config.partition_fields}
+        return frozenset(name for name in self.data_schema.names if name.lower() in fields)
+
+    @property
+    def footers_apply(self) -> bool:
+        """Whether a file's footer describes the columns: not once some were renamed, or if paths give values."""
+        return self.schema_history is None and not self.path_columns
+
     def indexed_column(self, column: str, kind: pa.DataType) -> IndexedColumn | CannotPrune:
         """The metadata table's statistics of a column, for all files.
 
@@ -178,6 +191,8 @@ class Snapshot:
             column: its name; dotted for a struct's field.
             kind: its type in this snapshot's schema.
         """
+        if column in self.path_columns:
+            return CannotPrune(f"values of {column} are those of the partition paths")
         return self.column_index.column(column, kind)
 
     def cached_column(self, column: str) -> IndexedColumn | CannotPrune | None:

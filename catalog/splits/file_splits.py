@@ -210,8 +210,8 @@ class SplitSource:
 
     def _divided(self, whole: pa.Table, start: int) -> pa.Table:
         """The table with each large file's parts in place of the file."""
-        if self.split_size is None or self.snapshot.schema_history is not None:
-            return whole  # a footer does not say under which name the file holds a column
+        if self.split_size is None or not self.snapshot.footers_apply:
+            return whole
         large = pc.and_(
             pc.greater(whole.column("size"), self.split_size),
             pc.equal(pc.list_value_length(whole.column("log_files")), 0),

@@ -373,8 +373,7 @@ class HivePlanner:
     def _splits(self, plan: Plan, files: HiveSlices, asked_bytes: int | None) -> list[FileSlice]:
         snapshot, own = plan.snapshot, self._options.split_size
         most = own if asked_bytes is None else max(min(own, asked_bytes), min(own, _LEAST_SPLIT))
-        # Once columns were renamed, a file's footer does not show which column a name means.
-        pruned = files.materialized | (snapshot.schema_history is None)
+        pruned = files.materialized | snapshot.footers_apply
         filters = [plan.expression if one else None for one in pruned]
         divided = self._splitter.divide(snapshot.client.storage, files.slices, filters, most)
         return [part for parts in divided for part in parts]

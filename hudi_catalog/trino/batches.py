@@ -258,8 +258,8 @@ class SplitBatches:
 
     def _divided(self, plan: Plan, slices: Sequence[FileSlice]) -> list[list[FileSlice]]:
         parts = [[one] for one in slices]
-        if self._split_size is None or plan.snapshot.schema_history is not None:
-            return parts  # footers do not have the names that columns have today
+        if self._split_size is None or not plan.snapshot.footers_apply:
+            return parts
         uncounted = [at for at, one in enumerate(slices) if one.record_count is None]
         divided = self._splitter.divide(
             plan.snapshot.client.storage,

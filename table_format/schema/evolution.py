@@ -2,7 +2,7 @@
 
 Columns are matched by name. New columns go to the end and are nullable; a number may widen int → long → float →
 double, as in Avro's promotions; strings and binary are interchangeable; a column missing from a batch is null.
-Integers in files of a column that is now text are read as their digits; batches are not converted like this.
+Numbers and dates in files of a column that is now text are read as their texts; batches are not converted like this.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from table_format.codecs.avro_schema_tree import UTC_MICROS
 from table_format.errors import RecordError, SchemaError
+from table_format.keys.key_text import key_texts
 from table_format.meta_columns import META_COLUMNS
 from table_format.schema.nested import holds, is_list
 
@@ -232,7 +233,7 @@ def _vectors(array: Any, kind: pa.DataType, name: str) -> Any:
     number = _element(kind).type
     stored = np.dtype(_VECTOR_NUMBERS.get(number, "V0"))
     if not stored.itemsize or array.type.byte_width % stored.itemsize:
-        raise SchemaError(f"column {name!r} is {array.type} in the data and {kind} in the table; cast it")
+        raise SchemaError(f"column {name!r} is {array.type} in the data and {kind} in the table, which is not converted")
     fresh = array.take(pa.array(np.arange(len(array))))  # its buffer begins with the first value
     per_row = array.type.byte_width // stored.itemsize
     offsets = np.arange(len(array) + 1, dtype=np.int32) * per_row
@@ -271,6 +272,8 @@ def _offsets(array: Any) -> Any:
 
 def _cast(array: Any, kind: pa.DataType, name: str) -> Any:
     _check_castable(array.type, kind, name)
+    if kind == pa.string() and _has_text(array.type):
+        return key_texts(array, name)
     # Avro's promotion of integers to floating point rounds; all other casts must be exact.
     rounds = types.is_floating(kind) and types.is_integer(array.type)
     try:
@@ -284,12 +287,12 @@ def _cast(array: Any, kind: pa.DataType, name: str) -> Any:
 def _check_castable(source: pa.DataType, target: pa.DataType, name: str) -> None:
     """Allow only casts that keep a value's meaning: no text to number, no fraction to text, no added time zone.
 
-    Files may have integers in a text column: Hudi promotes them, and time columns of its timestamp-based
+    Files may have numbers and dates in a text column: Hudi promotes them, and time columns of its timestamp-based
     key generator, which it declares as text, stay numbers in the files.
     """
     stored = storage_type(source)
     both = {stored, target}
-    if stored in (pa.int32(), pa.int64()) and target == pa.string():
+    if target == pa.string() and _has_text(stored):
         return
     if both <= {pa.string(), pa.binary()} or (stored in _PROMOTION_ORDER and target in _PROMOTION_ORDER):
         return
@@ -297,7 +300,12 @@ def _check_castable(source: pa.DataType, target: pa.DataType, name: str) -> None
         return
     if isinstance(target, pa.Decimal128Type) and (isinstance(stored, pa.Decimal128Type) or types.is_integer(stored)):
         return
-    raise SchemaError(f"column {name!r} is {source} in the data and {target} in the table; cast it")
+    raise SchemaError(f"column {name!r} is {source} in the data and {target} in the table, which is not converted")
+
+
+def _has_text(kind: pa.DataType) -> bool:
+    """Whether columns of a type may become text; Hudi writes such a value as in a record key, as Spark casts it."""
+    return types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_date(kind)
 
 
 def _storage_field(field: pa.Field[Any]) -> pa.Field[Any]:

@@ -69,14 +69,17 @@ class TableClient:
         """The table's columns, without the meta columns.
 
         The Avro schema of the newest commit that has one (at or before `as_of`), else the one given at creation, else
-        that of a data file.
+        that of a data file. Partition columns that the table's files leave out, and its schemas with them, are at the
+        end, as text (as Hudi's `TableSchemaResolver` has them).
 
         Raises:
             SchemaError: there is none, as in a table without commits that was created without a schema.
         """
         text = self.table_schema_json(timeline, as_of)
-        if text is not None:
-            return without_meta_columns(avro_to_arrow(text))
+        stored = self._schema_of_file(timeline, as_of) if text is None else avro_to_arrow(text)
+        return _with_left_out(without_meta_columns(stored), self.config)
+
+    def _schema_of_file(self, timeline: Timeline | None, as_of: str | None) -> pa.Schema:
         timeline = timeline or self.timeline()
         files = read_optimized_slices(list_data_files(self.storage), timeline, as_of=as_of)
         if files.num_rows == 0:
@@ -84,7 +87,7 @@ class TableClient:
         path = files["path"][files.num_rows - 1].as_py()
         try:
             with self.storage.open_input(path) as stream:
-                return without_meta_columns(pq.read_schema(stream).remove_metadata())
+                return pq.read_schema(stream).remove_metadata()
         except StorageError:
             raise
         except (pa.ArrowException, OSError) as error:
@@ -99,3 +102,12 @@ class TableClient:
                 if text:
                     return text
         return self.config.create_schema
+
+
+def _with_left_out(schema: pa.Schema, config: TableConfig) -> pa.Schema:
+    """A schema with the partition columns that the table's files leave out and it does not name."""
+    if not config.drop_partition_columns:
+        return schema
+    named = {name.lower() for name in schema.names}
+    absent = [name for name in config.partition_fields if name.split(".")[0].lower() not in named]
+    return pa.schema([*schema, *(pa.field(name, pa.string()) for name in absent)])

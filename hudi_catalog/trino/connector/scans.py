@@ -150,8 +150,7 @@ class ConnectorScans:
         rows = plan.rows if needless is None else plan.rows[~needless[1]]
         check_links(snapshot, rows)
         slices = snapshot.file_slices(rows)
-        # Once columns were renamed, a file's footer does not show which column a name means.
-        expression = plan.expression if snapshot.schema_history is None else None
+        expression = plan.expression if snapshot.footers_apply else None
         divided = self._splitter.divide(
             snapshot.client.storage, slices, [expression] * len(slices), self._options.split_size
         )

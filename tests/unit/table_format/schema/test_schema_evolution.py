@@ -103,6 +103,33 @@ def test_other_changes_of_type_are_refused(table, batch):
             conform(pa.concat_tables([rows, pa.table({"c": _one(batch)})]), pa.schema([("c", table)]))
 
 
+@pytest.mark.parametrize(
+    ("stored", "texts"),
+    [
+        (pa.array([-7, None, 0], pa.int64()), ["-7", None, "0"]),
+        (pa.array([0.75, 1e10, -0.0], pa.float32()), ["0.75", "1.0E10", "-0.0"]),
+        (pa.array([-1.3333333333333333, float("nan"), None], pa.float64()), ["-1.3333333333333333", "NaN", None]),
+        (pa.array([decimal.Decimal("-0.375"), None], pa.decimal128(12, 3)), ["-0.375", None]),
+        (pa.array([-7014, None, 0], pa.int32()).cast(pa.date32()), ["1950-10-19", None, "1970-01-01"]),
+    ],
+)
+def test_numbers_and_dates_in_files_are_text_where_the_table_has_text(stored, texts):
+    schema = pa.schema([("c", pa.string()), ("l", pa.list_(pa.field("element", pa.string())))])
+    lists = pa.ListArray.from_arrays([0, len(stored)], stored)
+    assert conform(pa.table({"c": stored}), schema)["c"].to_pylist() == texts
+    assert conform(pa.table({"l": lists}), schema)["l"].to_pylist() == [texts]
+    with pytest.raises(SchemaError, match="column 'c'"):
+        merge_schemas(schema, pa.schema([("c", stored.type)]))
+
+
+@pytest.mark.parametrize(
+    "stored", [pa.array([True]), pa.array([0], pa.timestamp("us", "UTC")), pa.array([0], pa.time64("us"))]
+)
+def test_what_is_not_text_in_a_table_of_texts_is_refused(stored):
+    with pytest.raises(SchemaError, match="which is not converted"):
+        conform(pa.table({"c": stored}), pa.schema([("c", pa.string())]))
+
+
 def _one(kind):
     values = {"string": "1", "int32": 1, "timestamp[us]": 0, "timestamp[us, tz=UTC]": 0, "list<item: string>": ["x"]}
     value = values.get(str(kind), [1])
