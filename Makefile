@@ -99,7 +99,7 @@ test-spark: engines ## tests on PySpark and on the real engines
 .PHONY: test-nightly
 test-nightly: engines ## property tests with 20,000 examples each where plans rest on them, 100,000 filters against PySpark, 1,000 rounds of writers at once, a stream killed 50 times; each case with each release of Apache Hudi (hours)
 	HUDI_CATALOG_ALL_CASES=1 $(BIN)/python -m pytest -q -n 2 --dist loadscope -m engine tests/engines $(PYTEST_ARGS)
-	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -q -n 2 --dist loadscope tests/property $(PYTEST_ARGS)
+	HUDI_CATALOG_ALL_CASES=1 HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -q -n 2 --dist loadscope tests/property tests/spark $(PYTEST_ARGS)
 
 .PHONY: bench
 bench: engines ## measure against Apache Hudi 1.2.0 in one run (about 10 minutes)

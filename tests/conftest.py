@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.scheduling import GroupScheduling
+from tests.support.turns import all_cases, deselect, out_of_turn, shares
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,8 +51,10 @@ def pytest_configure() -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _MEMORY)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests of long modules first, and let those of time limits be late once."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is out of turn, put the tests of long modules first, and let those of time limits be late once."""
+    if not all_cases():
+        deselect(config, items, out_of_turn(shares(items)))
     items.sort(key=lambda item: _LONG.search(item.nodeid) is None)
     for item in items:
         if _IN_TIME.search(item.nodeid):

@@ -17,7 +17,7 @@ from tests.engines.trino_engine import Engine
 from tests.engines.trino_world import World
 from tests.engines.written_table import Written
 from tests.support.apache_hudi_client import VERSIONS, ApacheHudi, missing
-from tests.support.turns import left_out, out_of_turn
+from tests.support.turns import all_cases, deselect, left_out
 from tools.engines.artifacts import EngineMissingError
 from tools.engines.hive.jars import handler
 from tools.engines.hive.server import HiveMetastore, HiveServer
@@ -36,15 +36,9 @@ collect_ignore = [
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Share cases out among Apache's releases and among runs; with HUDI_CATALOG_ALL_CASES all run."""
-    if os.environ.get("HUDI_CATALOG_ALL_CASES"):
-        return
-    here = [item for item in items if "/engines/" in item.nodeid]
-    dropped = left_out(item.nodeid for item in here)
-    marks = [(item.nodeid, mark) for item in here if (mark := item.get_closest_marker("in_turns")) is not None]
-    dropped |= out_of_turn((nodeid, mark.args[0]) for nodeid, mark in marks if nodeid not in dropped)
-    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in dropped])
-    items[:] = [item for item in items if item.nodeid not in dropped]
+    """Share cases out among Apache's releases; with HUDI_CATALOG_ALL_CASES all run."""
+    if not all_cases():
+        deselect(config, items, left_out(item.nodeid for item in items if "/engines/" in item.nodeid))
 
 
 @pytest.fixture(scope="session")

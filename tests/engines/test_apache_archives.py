@@ -136,6 +136,7 @@ def shown(apache: ApacheHudi, path: Path) -> set[str]:
     return {row["commit_time"] for row in rows}
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize(("version", "kind"), [("0.15.0", "record_index"), ("1.2.0", "bucket")])
 def test_archives_in_turns(release: Callable[[str], ApacheHudi], tmp_path: Path, version: str, kind: str) -> None:
     """The other kind of each release is in the tests below."""
@@ -162,6 +163,7 @@ def test_archives_in_turns(release: Callable[[str], ApacheHudi], tmp_path: Path,
         assert row["is_present_in_metadata"], row
 
 
+@pytest.mark.in_turns(2)
 def test_an_index_whose_keys_were_all_deleted(apache: ApacheHudi, tmp_path: Path) -> None:
     """Its file groups are made anew, or archiving would end; Apache goes on with them."""
     life = Life(tmp_path / "it", "record_index")
@@ -190,6 +192,7 @@ def test_an_index_whose_keys_were_all_deleted(apache: ApacheHudi, tmp_path: Path
     assert rows_of(apache.read(life.path)) == life.wanted
 
 
+@pytest.mark.in_turns(2)
 def test_an_upgrade_takes_our_archive_along(release: Callable[[str], ApacheHudi], life: Life) -> None:
     life.by_us(20)
     life.by(release("1.2.0"), 2, {"hoodie.write.table.version": "9", "hoodie.write.auto.upgrade": "true"})
@@ -197,6 +200,7 @@ def test_an_upgrade_takes_our_archive_along(release: Callable[[str], ApacheHudi]
     life.check()
 
 
+@pytest.mark.in_turns(2)
 def test_hudi_rs_reads_past_our_archive(life: Life) -> None:
     hudi = pytest.importorskip("hudi")
     life.by_us(20)

@@ -20,6 +20,7 @@ OPTIONS = INDEX | {
 }
 
 
+@pytest.mark.in_turns(2)
 def test_apache_goes_on_with_rows_in_any_order(apache: ApacheHudi, tmp_path: Path) -> None:
     path = tmp_path / "t"
     numbers = random.Random(5).sample(range(2000), 900)

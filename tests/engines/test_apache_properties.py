@@ -133,6 +133,7 @@ def test_without_a_class_releases_differ_and_we_ask(release: Release, tmp_path: 
     assert rules["1.2.0"] == {1}
 
 
+@pytest.mark.in_turns(2)
 def test_properties_that_a_second_name_erases(apache: ApacheHudi, tmp_path: Path) -> None:
     path = tmp_path / "t"
     options = {**ORDERED, BUCKETS: "4", "hoodie.table.timeline.timezone": "UTC", **DEFAULT}
@@ -173,6 +174,7 @@ def altered_rows(ids: Sequence[str], ts: int, text: str, more: Sequence[str] = (
     return pa.Table.from_pylist([{"id": key, **known} for key in ids], schema)
 
 
+@pytest.mark.in_turns(2)
 def test_columns_altered_between_writes_of_both(apache: ApacheHudi, tmp_path: Path) -> None:
     """Renamed, dropped, widened columns and new ones under old names keep their values, whoever rewrites a file."""
     path, table = tmp_path / "t", "altered"
@@ -270,6 +272,7 @@ def resized(path: Path) -> None:
     resize(client, options, LocalExecutor(1), ResizeRequest(8, ("b+c",)))
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("dies", [False, True])
 def test_a_resize_of_a_partition_binds_apache(release: Release, tmp_path: Path, dies: bool) -> None:
     """A job of 1.2.0 writes by the new rules; by the old ones where the resize died, whose rules go with it."""

@@ -26,6 +26,7 @@ def same(left: pa.Table, right: pa.Table) -> None:
     assert comparable(left.to_pylist(), left.column_names) == comparable(right.to_pylist(), left.column_names)
 
 
+@pytest.mark.in_turns(2)
 def test_apache_takes_over_spliced_files(apache: ApacheHudi, tmp_path: Path) -> None:
     path = tmp_path / spliced_table.NAME
     spliced_table.build(tmp_path)

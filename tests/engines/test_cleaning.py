@@ -62,6 +62,7 @@ def call(apache: ApacheHudi, path: Path, procedure: str) -> list[dict]:
         apache.sql("DROP TABLE IF EXISTS it")
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 def test_cleans_in_turns(release: Callable[[str], ApacheHudi], tmp_path: Path, version: str) -> None:
     apache = release(version)

@@ -206,6 +206,7 @@ def test_apache_finishes_our_clean(apache: ApacheHudi, tmp_path: Path) -> None:
     assert_valid(apache, path)
 
 
+@pytest.mark.in_turns(2)
 def test_apache_and_a_live_writer_of_ours(
     apache: ApacheHudi,
     executor_of: Callable[[str], str | Executor],

@@ -126,6 +126,7 @@ def test_writers_take_turns(
     assert writers.copied, "no file came about by surgery"
 
 
+@pytest.mark.in_turns(2)
 def test_apache_goes_on_with_an_index_that_we_built(apache: ApacheHudi, tmp_path: Path) -> None:
     """Over a table of theirs; and clears up after a writer of ours that died with the index already written."""
     path = tmp_path / "t"
@@ -163,6 +164,7 @@ def test_apache_goes_on_with_an_index_that_we_built(apache: ApacheHudi, tmp_path
     assert verify_index(TableClient.open(Storage(str(path)))).is_right
 
 
+@pytest.mark.in_turns(2)
 def test_apache_passes_over_the_packed_keys(apache: ApacheHudi, tmp_path: Path) -> None:
     """Our files of many keys have a meta block that Apache does not know; its own compaction leaves it out."""
     path = tmp_path / "t"
@@ -239,6 +241,7 @@ SCOPED = [
 ]
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("first", ["ours", "theirs"])
 def test_writers_take_turns_in_an_index_by_partition(
     release: Callable[[str], ApacheHudi], tmp_path: Path, first: str

@@ -52,6 +52,7 @@ def bucket_options(path: Path) -> dict[str, str]:
     return {key: written[key] for key in BUCKETS if key in written and written["hoodie.index.type"] == "BUCKET"}
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("name", TABLES)
 def test_reads(spark: SparkSession, archives: dict[str, Path], tmp_path: Path, name: str) -> None:
     archive, inside = TABLES[name]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from zlib import crc32
+
+import pytest
 
 _RELEASE = re.compile(r"(?<![\w.])\d+\.\d+\.\d+(?![\w.])")
 
@@ -54,3 +57,22 @@ def out_of_turn(cases: Iterable[tuple[str, int]]) -> set[str]:
             dropped.add(nodeid)
         places[test] += 1
     return dropped
+
+
+def all_cases() -> bool:
+    """Whether no case is left out, as nightly."""
+    return bool(os.environ.get("HUDI_CATALOG_ALL_CASES"))
+
+
+def shares(items: Iterable[pytest.Item]) -> Iterator[tuple[str, int]]:
+    """The cases of tests marked `in_turns`, and of how many one runs."""
+    for item in items:
+        mark = item.get_closest_marker("in_turns")
+        if mark is not None:
+            yield item.nodeid, mark.args[0]
+
+
+def deselect(config: pytest.Config, items: list[pytest.Item], dropped: set[str]) -> None:
+    """Take tests out of those collected."""
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in dropped])
+    items[:] = [item for item in items if item.nodeid not in dropped]
