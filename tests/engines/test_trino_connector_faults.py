@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -67,6 +69,25 @@ def test_another_service_answers_for_one_that_is_gone(trino: Engine, warehouse: 
         with made(trino, "two", service.port, service=both) as catalog:
             assert trino.query(COUNT.format(catalog, "t")) == ANSWER
             assert trino.query(COUNT.format(catalog, "served_")) == ANSWER
+
+
+def test_a_frozen_service_costs_one_exchange(trino: Engine, warehouse: Path) -> None:
+    with running_trino(TrinoSettings(str(warehouse))) as service, socket.create_server(("127.0.0.1", 0)) as frozen:
+        connections: list[socket.socket] = []
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):  # closed at the end
+                while True:
+                    connections.append(frozen.accept()[0])
+
+        threading.Thread(target=accept, daemon=True).start()
+        both = f"127.0.0.1:{frozen.getsockname()[1]},127.0.0.1:{service.port}"
+        with made(trino, "frozen", service.port, service=both, timeout_seconds="2") as catalog:
+            for name in ("t", "served_"):
+                assert trino.query(COUNT.format(catalog, name)) == ANSWER
+        assert len(connections) == 1
+        for connection in connections:
+            connection.close()
 
 
 def test_killed_and_started_again_between_and_during_queries(trino: Engine, warehouse: Path) -> None:

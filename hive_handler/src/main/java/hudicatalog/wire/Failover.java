@@ -9,10 +9,14 @@ import java.util.ArrayList;
 import java.util.List;
 import javax.net.ssl.SSLException;
 
-/** Asks one service after the other, and all of them again after a pause where that may help. */
+/**
+ * Asks one service after the other, and all of them again after a pause where that may help. One that gave no answer is
+ * asked last for a while, by all queries of this process, so that few of them wait for it.
+ */
 public final class Failover {
   /** A service that is being started again is back soon. */
   private static final long[] PAUSES_MILLIS = {0, 200, 800, 2000};
+  private static final SilentAddresses SILENT = new SilentAddresses(System::nanoTime);
 
   private Failover() {}
 
@@ -48,6 +52,11 @@ public final class Failover {
    */
   public static <T> T first(List<Address> addresses, long timeoutMillis, Attempt<T> attempt)
       throws IOException, RefusedException {
+    return first(addresses, timeoutMillis, SILENT, attempt);
+  }
+
+  static <T> T first(List<Address> addresses, long timeoutMillis, SilentAddresses silent, Attempt<T> attempt)
+      throws IOException, RefusedException {
     long start = System.nanoTime();
     List<String> reasons = new ArrayList<>();
     Exception last = null;
@@ -58,10 +67,13 @@ public final class Failover {
       sleep(pause);
       reasons.clear();
       boolean mayPass = false;
-      for (Address address : addresses) {
+      for (Address address : silent.order(addresses, timeoutMillis)) {
         try {
-          return attempt.at(address);
+          T answer = attempt.at(address);
+          silent.answered(address);
+          return answer;
         } catch (RefusedException e) {
+          silent.answered(address);
           if (!e.retryable) {
             throw e;
           }
@@ -70,6 +82,9 @@ public final class Failover {
           reasons.add(address + ": " + e.getMessage());
         } catch (IOException e) {
           last = e;
+          if (!(e instanceof UnreadableException)) {
+            silent.failed(address);
+          }
           mayPass |= isPassing(e);
           reasons.add(address + ": " + text(e));
         }
