@@ -30,6 +30,7 @@ from table_format.errors import (
     TransactionError,
     UndoneWriteError,
     UnsupportedTableError,
+    UnusablePathError,
 )
 from table_format.lazy import lazy_names
 
@@ -80,6 +81,7 @@ __all__ = [
     "TransactionError",
     "UndoneWriteError",
     "UnsupportedTableError",
+    "UnusablePathError",
     "WriteSummary",
     "__version__",
     "col",

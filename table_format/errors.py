@@ -15,7 +15,8 @@
     ├── StorageError            (OSError)            the storage failed or was not reachable
     │   ├── AlreadyExistsError  (FileExistsError)    an exclusive create found the name taken
     │   ├── MissingFileError    (FileNotFoundError)  a file that should be there is not
-    │   └── NoSpaceError                             the disk is full, or a quota is used up
+    │   ├── NoSpaceError                             the disk is full, or a quota is used up
+    │   └── UnusablePathError                        a path without rights, of another kind, or out of bounds
     ├── TransactionError        (RuntimeError)
     │   ├── ConflictError                            another writer changed the same file groups
     │   └── LockError                                the table lock could not be taken in time
@@ -112,6 +113,10 @@ class MissingFileError(StorageError, FileNotFoundError):
 
 class NoSpaceError(StorageError):
     """The file system has no space left for a file, or the user's quota is used up."""
+
+
+class UnusablePathError(StorageError):
+    """A path is refused until somebody changes it: its rights, its kind, or where its links lead."""
 
 
 class TransactionError(HudiError, RuntimeError):

@@ -21,9 +21,17 @@ from typing import Any, Final
 
 from pyarrow import fs
 
-from table_format.errors import AlreadyExistsError, ArgumentError, MissingFileError, NoSpaceError, StorageError
+from table_format.errors import (
+    AlreadyExistsError,
+    ArgumentError,
+    MissingFileError,
+    NoSpaceError,
+    StorageError,
+    UnusablePathError,
+)
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_UNUSABLE: Final = (errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ELOOP)
 # As many deletes are done one after the other.
 _FEW_DELETES: Final = 64
 _DELETING_THREADS: Final = 16
@@ -84,7 +92,8 @@ def storage_errors(path: str) -> Iterator[None]:
         path: the file, relative to the base folder.
 
     Raises:
-        StorageError: the body of the `with` statement failed; `NoSpaceError` if the disk is full.
+        StorageError: the body of the `with` statement failed; `NoSpaceError` if the disk is full, `UnusablePathError`
+            if the path is refused for good.
     """
     try:
         yield
@@ -113,12 +122,13 @@ def _raise_as_ours(path: str, error: BaseException | None) -> None:
         raise AlreadyExistsError(f"{path}: exists already") from error
     if isinstance(error, OSError):
         if error.errno == errno.ENAMETOOLONG:
-            raise StorageError(f"{path}: the file system takes no name or path of this length") from error
+            raise UnusablePathError(f"{path}: the file system takes no name or path of this length") from error
         if error.errno in _FULL:
             raise NoSpaceError(f"{path}: no space left on the file system, or for this user; free some") from error
-        raise StorageError(f"{path}: {error}") from error
+        kind = UnusablePathError if error.errno in _UNUSABLE else StorageError
+        raise kind(f"{path}: {error}") from error
     if isinstance(error, ValueError):  # the path has a NUL character
-        raise StorageError(f"{path}: {error}") from error
+        raise UnusablePathError(f"{path}: {error}") from error
 
 
 class _Call:
@@ -347,14 +357,15 @@ class Storage:
         return _Call(path, self.full_path(path))
 
     def _opened(self, path: str) -> Any:
-        """Open a file; refuses a FIFO, on which the open would block for ever."""
+        """Open a file; refuses a folder, and a FIFO, on which the open would block for ever."""
         whole = self.full_path(path)
         if self.is_local:
             self.check_within(path)
             mode = os.stat(whole).st_mode
-            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-                kind = "a FIFO" if stat.S_ISFIFO(mode) else "a device or a socket"
-                raise StorageError(f"{whole}: {kind} is where a regular file belongs; remove it")
+            if not stat.S_ISREG(mode):
+                kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO"}
+                kind = kinds.get(stat.S_IFMT(mode), "a device or a socket")
+                raise UnusablePathError(f"{whole}: {kind} is where a regular file belongs; move it away")
         return self.filesystem.open_input_file(whole)
 
     def check_within(self, path: str) -> None:
@@ -363,7 +374,7 @@ class Storage:
         A user who may change links between this check and the opening of the file can get past it.
 
         Raises:
-            StorageError: it lies outside.
+            UnusablePathError: it lies outside.
         """
         if self.within is None or not self.is_local:
             return
@@ -372,7 +383,7 @@ class Storage:
         if self._real_within is None or not _is_below(real, self._real_within):
             self._real_within = os.path.realpath(self.within)  # it may be a link itself, and lead elsewhere now
             if not _is_below(real, self._real_within):
-                raise StorageError(f"{whole}: a symbolic link leads to {real}, which is outside of {self.within}")
+                raise UnusablePathError(f"{whole}: a symbolic link leads to {real}, which is outside of {self.within}")
 
     def _entry(self, info: Any) -> FileEntry:
         path = info.path[len(self.base) :].lstrip("/")

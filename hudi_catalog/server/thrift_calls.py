@@ -26,6 +26,7 @@ from table_format.errors import (
     MissingFileError,
     ServiceError,
     StorageError,
+    UnusablePathError,
 )
 
 UNKNOWN_METHOD = int(TApplicationException.UNKNOWN_METHOD)
@@ -321,5 +322,6 @@ class ThriftCalls(abc.ABC):
 
 
 def _may_pass(error: HudiError) -> bool:
-    """Whether the same request may succeed later."""
-    return isinstance(error, StorageError) and not isinstance(error, MissingFileError | AlreadyExistsError)
+    """Whether the same request may succeed later, with nothing changed in the warehouse."""
+    lasting = MissingFileError | AlreadyExistsError | UnusablePathError
+    return isinstance(error, StorageError) and not isinstance(error, lasting)

@@ -190,3 +190,16 @@ def test_a_table_of_a_file_that_is_gone_or_damaged_says_so(trino: Engine, tmp_pa
         for name in ("gone", "damaged"):
             with pytest.raises(client.exceptions.TrinoQueryError, match="HUDI_CATALOG"):
                 trino.query(f"SELECT sum(id) FROM {catalog}.default.{name}")
+
+
+def test_a_table_that_cannot_be_read_is_no_service_that_is_gone(trino: Engine, tmp_path: Path) -> None:
+    rows = pa.table({"id": pa.array(range(10), pa.int64()), "part": ["p"] * 10})
+    LocalTable.create(str(tmp_path / "t"), rows.schema, options("t")).write("insert", rows)
+    (tmp_path / "t/.hoodie/hoodie.properties").unlink()
+    (tmp_path / "t/.hoodie/hoodie.properties").mkdir()
+    message = "HUDI_CATALOG_REFUSED.*a folder is where a regular file belongs"
+    with running_trino(TrinoSettings(str(tmp_path))) as service, made(trino, "unread", service.port) as catalog:
+        with pytest.raises(client.exceptions.TrinoQueryError, match=message):
+            trino.query(COUNT.format(catalog, "t"))
+        refused = [one for one in service.log.recent() if one.get("method") == "hudiTable"]
+    assert len(refused) == 1

@@ -47,7 +47,7 @@ public final class Failover {
    * The first answer.
    *
    * @param timeoutMillis after which no further round begins
-   * @throws RefusedException when a service refuses for good
+   * @throws RefusedException when a service refuses for good, or still does in the last round
    * @throws UnansweredException when none answers
    */
   public static <T> T first(List<Address> addresses, long timeoutMillis, Attempt<T> attempt)
@@ -60,12 +60,14 @@ public final class Failover {
     long start = System.nanoTime();
     List<String> reasons = new ArrayList<>();
     Exception last = null;
+    RefusedException refusal = null;
     for (long pause : PAUSES_MILLIS) {
       if (last != null && (System.nanoTime() - start) / 1_000_000 + pause > timeoutMillis) {
         break;
       }
       sleep(pause);
       reasons.clear();
+      refusal = null;
       boolean mayPass = false;
       for (Address address : silent.order(addresses, timeoutMillis)) {
         try {
@@ -78,6 +80,7 @@ public final class Failover {
             throw e;
           }
           last = e;
+          refusal = e;
           mayPass = true;
           reasons.add(address + ": " + e.getMessage());
         } catch (IOException e) {
@@ -92,6 +95,9 @@ public final class Failover {
       if (!mayPass) {
         break;
       }
+    }
+    if (refusal != null) {
+      throw refusal;
     }
     throw new UnansweredException(reasons, last);
   }

@@ -81,6 +81,21 @@ class FailoverTest {
     assertTrue(asked.contains("a:1"));
   }
 
+  @Test
+  void aServiceThatGoesOnRefusingIsQuoted() {
+    // No further round begins after the time-out.
+    RefusedException refused = assertThrows(RefusedException.class, () -> Failover.first(addresses(), 0, silent,
+        address -> {
+          asked.add(address.toString());
+          if (address.port == 2) {
+            throw new ConnectException("Connection refused");
+          }
+          throw new RefusedException("part=a: input/output error", true);
+        }));
+    assertEquals("part=a: input/output error", refused.getMessage());
+    assertEquals(Arrays.asList("a:1", "b:2"), asked);
+  }
+
   private String frozenA(Address address) throws IOException {
     if (address.port == 1) {
       throw new SocketTimeoutException("no answer");
