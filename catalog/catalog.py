@@ -79,10 +79,9 @@ class Catalog:
 
         Raises:
             TableNotFoundError: there is no such folder.
+            StorageError: it cannot be listed.
         """
-        entry = self.storage.entry("")
-        if entry is None or not entry.is_dir:
-            raise TableNotFoundError(f"{self.storage.uri}: there is no such folder")
+        self.check()
         entries: list[TableEntry] = []
         folders = [""]
         for _ in range(self.depth + 1):
@@ -99,6 +98,20 @@ class Catalog:
                     raise content
             folders = below
         return sorted(entries, key=lambda entry: entry.name)
+
+    def check(self) -> None:
+        """Check that the folder is there and can be listed.
+
+        Raises:
+            TableNotFoundError: there is no such folder.
+            StorageError: it cannot be listed.
+        """
+        entry = self.storage.entry("")
+        if entry is None:
+            raise TableNotFoundError(f"{self.storage.uri}: there is no such folder")
+        if not entry.is_dir:
+            raise TableNotFoundError(f"{self.storage.uri} is a file, and not a folder with tables")
+        self.storage.check_folder()
 
     def load(self, name: str, *, options: Mapping[str, str] | None = None) -> Table:
         """Open a table.

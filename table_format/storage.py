@@ -247,6 +247,17 @@ class Storage:
             subfolders = [entry for entry in entries if entry.is_symlink() or entry.is_dir(follow_symlinks=False)]
             return sorted(entry.name for entry in subfolders if not _is_side_file(entry.name))
 
+    def check_folder(self, path: str = "") -> None:
+        """Check that a local folder can be listed and what is in it be opened; no error for folders of other stores.
+
+        Raises:
+            StorageError: it cannot.
+        """
+        if self.is_local:
+            # The dot is an entry of the folder, so that this needs the rights to list it and to pass through it.
+            with self._call(path), os.scandir(f"{self.full_path(path)}/."):
+                pass
+
     def list(self, path: str = "", *, recursive: bool = False) -> list[FileEntry]:
         """Entries of a folder by name, without Hadoop's `.crc` side files; empty if the folder does not exist."""
         with self._call(path):
@@ -354,7 +365,7 @@ class Storage:
             self.filesystem.delete_dir(self.full_path(path))
 
     def _call(self, path: str) -> _Call:
-        return _Call(path, self.full_path(path))
+        return _Call(path or self.uri, self.full_path(path))
 
     def _opened(self, path: str) -> Any:
         """Open a file; refuses a folder, and a FIFO, on which the open would block for ever."""

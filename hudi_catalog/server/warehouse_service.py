@@ -21,7 +21,7 @@ from hudi_catalog.server.security import Secret, TlsFiles, server_context
 from hudi_catalog.server.status import StatusServer
 from hudi_catalog.server.tables import TableCache
 from hudi_catalog.server.thrift_calls import Buffers
-from table_format.errors import HudiError, ServiceError, TableNotFoundError
+from table_format.errors import HudiError, ServiceError
 
 _TOTALS = ("accepted", "refused", "requests", "failures", "bytes_in", "bytes_out")
 
@@ -100,6 +100,7 @@ class WarehouseComponents:
     Raises:
         OptionError: an option, a certificate or the log file cannot be used.
         TableNotFoundError: there is no such warehouse.
+        StorageError: the warehouse cannot be listed.
     """
 
     def __init__(self, name: str, settings: WarehouseSettings, keys: Iterable[str]) -> None:
@@ -112,7 +113,7 @@ class WarehouseComponents:
         self.warehouse = Catalog(
             settings.warehouse, outside_links=self.limits.outside_links, late=LateTables(self.limits.table_timeout)
         )
-        check_warehouse(self.warehouse)
+        self.warehouse.check()
         self.metrics = Metrics()
         self.log: QueryLog = open_log(settings.query_log, self.metrics)
 
@@ -147,7 +148,7 @@ class WarehouseService(BaseService):
             parts.name,
             parts.metrics,
             parts.log,
-            checks={"warehouse": lambda: check_warehouse(parts.warehouse), "tables": self._check_tables},
+            checks={"warehouse": parts.warehouse.check, "tables": self._check_tables},
             late=tables.late,
             facts={"warehouse": parts.warehouse.storage.uri},
             host=settings.http_host,
@@ -177,15 +178,3 @@ class WarehouseService(BaseService):
         self.metrics.watch(name, "requests", lambda: server.counts.in_work)
         for total in _TOTALS:
             self.metrics.watch_total(name, total, lambda total=total: getattr(server.counts, total))  # type: ignore[misc]
-
-
-def check_warehouse(warehouse: Catalog) -> None:
-    """Check that the warehouse can be reached.
-
-    Raises:
-        TableNotFoundError: there is no such folder.
-        StorageError: the storage does not respond.
-    """
-    entry = warehouse.storage.entry("")
-    if entry is None or not entry.is_dir:
-        raise TableNotFoundError(f"{warehouse.storage.uri}: there is no such folder")

@@ -2,15 +2,20 @@
 
 import errno
 import io
+import json
 import os
 import shutil
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from catalog.catalog import Catalog
 from hudi_catalog.trino.serve import TrinoSettings, running_trino
-from table_format.errors import StorageError, UnusablePathError
+from table_format.errors import StorageError, TableNotFoundError, UnusablePathError
 from table_format.storage import Storage
 from tests.support.hive_client import Asking, RefusedError
 from tests.support.served_folders import T, keys
@@ -21,6 +26,43 @@ def warehouse(built: Path, tmp_path: Path) -> Path:
     """The table `trips`."""
     shutil.copytree(built, tmp_path / "lake/trips")
     return tmp_path / "lake"
+
+
+def denied(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Refuse the listing of a folder, also where the tests' user may list everything."""
+    scandir = os.scandir
+
+    def scan(path: Any = ".") -> Any:
+        if os.path.normpath(path) == str(folder):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", scan)
+
+
+def test_a_warehouse_without_rights_is_not_ready(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_trino(TrinoSettings(str(warehouse))) as serving:
+        denied(monkeypatch, warehouse)
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"http://127.0.0.1:{serving.http_port}/ready", timeout=10)
+        with refused.value as answer:
+            assert answer.code == 503
+            problem = json.loads(answer.read())["checks"]["warehouse"]
+        assert problem.startswith(f"{warehouse}: [Errno 13] Permission denied")
+    with pytest.raises(UnusablePathError, match="Permission denied"), running_trino(TrinoSettings(str(warehouse))):
+        pass
+
+
+def test_a_warehouse_that_cannot_be_listed_is_named(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    denied(monkeypatch, warehouse)
+    with pytest.raises(UnusablePathError, match=f"^{warehouse}: .*Permission denied"):
+        Catalog(str(warehouse)).tables()
+
+
+def test_a_warehouse_that_is_a_file_is_said_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a")
+    with pytest.raises(TableNotFoundError, match=r"rows.csv is a file, and not a folder with tables"):
+        Catalog(str(tmp_path / "rows.csv")).tables()
 
 
 def properties_are_a_folder(table: Path) -> None:
