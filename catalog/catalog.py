@@ -12,6 +12,7 @@ from catalog.table import Table
 from table_format.config.table_config import PROPERTIES_PATH, TableConfig, parse_table_config
 from table_format.errors import HudiError, TableNotFoundError
 from table_format.storage import Storage
+from table_format.table.client import TableClient
 
 _DEPTH = 4
 _LISTING_THREADS = 8
@@ -26,7 +27,7 @@ class TableEntry:
         path: of its folder, relative to the warehouse.
         uri: of its folder.
         config: its properties; None when they cannot be read.
-        problem: why they cannot be read.
+        problem: why they, or what `Catalog.tables` was asked to look at, cannot be read.
     """
 
     name: str
@@ -72,10 +73,13 @@ class Catalog:
         self.depth = depth
         self.late = LateTables() if late is None else late
 
-    def tables(self) -> list[TableEntry]:
+    def tables(self, *, newest: bool = False) -> list[TableEntry]:
         """All tables, by name; folders inside tables are not searched.
 
         A folder that cannot be read, or whose storage does not answer in time, is an entry with that problem.
+
+        Args:
+            newest: whether to list the timeline of each and read its newest commit, too; no data file is opened.
 
         Raises:
             TableNotFoundError: there is no such folder.
@@ -86,7 +90,7 @@ class Catalog:
         folders = [""]
         for _ in range(self.depth + 1):
             below: list[str] = []
-            contents = each(folders, self._search, _LISTING_THREADS, "hudi-list")
+            contents = each(folders, lambda folder: self._search(folder, newest=newest), _LISTING_THREADS, "hudi-list")
             for folder, content in zip(folders, contents, strict=True):
                 if isinstance(content, TableEntry):
                     entries.append(content)
@@ -138,7 +142,7 @@ class Catalog:
     def _open(self, uri: str, options: Mapping[str, str] | None) -> Table:
         return Table.open(Storage(uri, self.storage.options, self.within), options=options)
 
-    def _search(self, folder: str) -> TableEntry | list[str]:
+    def _search(self, folder: str, *, newest: bool) -> TableEntry | list[str]:
         """The table in a folder, or the folders to search next."""
         storage = self.storage
         with self.late.working(folder or storage.uri, storage.full_path(folder), self._probe(folder), own_calls=True):
@@ -147,7 +151,7 @@ class Catalog:
                 return []
             names = storage.folders(folder)
             if ".hoodie" in names and storage.exists(_inside(folder, PROPERTIES_PATH)):
-                return self._entry(folder)
+                return self._entry(folder, newest=newest)
             return [_inside(folder, name) for name in names if not name.startswith(".")]
 
     def _probe(self, folder: str) -> Callable[[], object]:
@@ -156,14 +160,23 @@ class Catalog:
     def _problem(self, folder: str, error: HudiError) -> TableEntry:
         return TableEntry(_name(folder, None), folder, f"{self.storage.uri}/{folder}", None, str(error))
 
-    def _entry(self, folder: str) -> TableEntry:
+    def _entry(self, folder: str, *, newest: bool) -> TableEntry:
         uri = f"{self.storage.uri}/{folder}" if folder else self.storage.uri
         path = _inside(folder, PROPERTIES_PATH)
         try:
             config = parse_table_config(self.storage.read(path), path)
         except HudiError as error:
             return self._problem(folder, error)
-        return TableEntry(_name(folder, config), folder, uri, config)
+        problem = self._problem_of_newest(uri) if newest else None
+        return TableEntry(_name(folder, config), folder, uri, config, problem)
+
+    def _problem_of_newest(self, uri: str) -> str | None:
+        try:
+            # the schema is what every reader needs of the newest commit
+            TableClient.open(Storage(uri, self.storage.options, self.within)).table_schema_json()
+        except HudiError as error:
+            return str(error)
+        return None
 
 
 def _inside(folder: str, path: str) -> str:

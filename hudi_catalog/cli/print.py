@@ -46,7 +46,7 @@ def tables_table(entries: Sequence[TableEntry]) -> RichTable:
     table = _table("table", "type", "version", "record key", "partitioned by", "metadata table", "folder")
     for entry in entries:
         config = entry.config
-        if config is None:
+        if config is None or entry.problem is not None:
             table.add_row(entry.name, Text(entry.problem or "", style="red"), "", "", "", "", entry.path)
             continue
         table.add_row(

@@ -65,7 +65,7 @@ def tables(
 ) -> None:
     """List the tables under a folder."""
     late = LateTables(table_timeout)
-    entries = Catalog(warehouse, late=late).tables()
+    entries = Catalog(warehouse, late=late).tables(newest=True)
     if as_json:
         print_json(tables_json(entries))
     else:

@@ -32,6 +32,16 @@ def test_tables_are_found_and_named(warehouse: str) -> None:
     assert entries[1].config is not None
 
 
+def test_a_newest_commit_that_is_cut_is_found_where_it_is_asked_for(warehouse: str) -> None:
+    timeline = f"{warehouse}/lonely/.hoodie"
+    newest = max(name for name in os.listdir(timeline) if name.endswith(".commit"))
+    os.truncate(f"{timeline}/{newest}", 40)
+    assert [entry.problem for entry in Catalog(warehouse).tables()][1:] == [None] * 4
+    problems = {entry.name: entry.problem for entry in Catalog(warehouse).tables(newest=True) if entry.config}
+    assert f"{newest}: at byte 40: " in (problems.pop("lonely") or "")
+    assert set(problems.values()) == {None}
+
+
 @pytest.mark.parametrize("name", ["sales.orders", "sales.db/orders", "orders", "web.2024.clicks", "lonely"])
 def test_load(warehouse: str, name: str) -> None:
     assert Catalog(warehouse).load(name).name == "bkt_restore"

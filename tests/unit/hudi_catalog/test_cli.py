@@ -63,6 +63,16 @@ def test_tables(golden_folder: str) -> None:
     assert "v6_0150__bkt_hive.table" in run("tables", golden_folder)
 
 
+def test_a_table_whose_newest_commit_is_cut_is_listed_with_the_reason(copied: Callable[..., str]) -> None:
+    path = copied("v6_0150__bkt_hive")
+    newest = max(name for name in os.listdir(f"{path}/.hoodie") if name.endswith(".commit"))
+    os.truncate(f"{path}/.hoodie/{newest}", 40)
+    (entry,) = json.loads(run("tables", path, "--json"))
+    assert f"{newest}: at byte " in entry["problem"]
+    assert entry["version"] == 6
+    assert "cut off" in " ".join(run("tables", path).split())
+
+
 def test_show(hive: str) -> None:
     facts = json.loads(run("show", hive, "--json"))
     assert facts["name"] == "bkt_hive"
