@@ -69,13 +69,14 @@ def load_secret(path: str | None = None, environment: Mapping[str, str] | None =
         None when none is configured.
 
     Raises:
-        OptionError: the file cannot be read, is accessible to others than its owner, or has fewer than 16 bytes.
+        OptionError: the file cannot be read, is accessible to others than its owner, is no line of printable text in
+            UTF-8, or has fewer than 16 bytes.
     """
     variables = os.environ if environment is None else environment
     if path is not None:
         return _checked(read_private(path, "secret file", variables).strip(), path)
     text = variables.get(ENVIRONMENT)
-    return None if text is None else _checked(text.strip().encode(), ENVIRONMENT)
+    return None if text is None else _checked(text.encode("utf-8", "surrogateescape").strip(), ENVIRONMENT)
 
 
 def read_private(path: str, what: str, environment: Mapping[str, str] | None = None) -> bytes:
@@ -107,6 +108,15 @@ def read_private(path: str, what: str, environment: Mapping[str, str] | None = N
 def _checked(value: bytes, where: str) -> Secret:
     if len(value) < _MIN_BYTES:
         raise OptionError(f"{where}: a secret of {len(value)} bytes; it must have at least {_MIN_BYTES}")
+    # clients read it as text: Java decodes it, and HTTP carries it in headers
+    try:
+        is_text = value.decode().isprintable()
+    except UnicodeDecodeError:
+        is_text = False
+    if not is_text:
+        raise OptionError(
+            f"{where}: a secret is one line of printable text in UTF-8, such as `openssl rand -hex 32` prints"
+        )
     return Secret(value)
 
 

@@ -249,6 +249,7 @@ def other_name(authority: Authority) -> ssl.SSLContext:
 def test_calls_are_signed_with_the_secret(tables: Tables, right: FakeService, tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text("a secret of Hive\n")
+    file.chmod(0o600)
     name = tables.make(right.port)
     settings = {f"{KEY}secret.file": str(file)}
     asked_with(tables, f"SELECT * FROM {name} WHERE name = 'ü'", settings)
@@ -259,6 +260,10 @@ def test_calls_are_signed_with_the_secret(tables: Tables, right: FakeService, tm
         assert "secret" not in str(call.request.settings)
     asked_with(tables, f"SELECT * FROM {name}", {})
     assert "HUDI_CATALOG_SECRET" in os.environ or right.calls[-1].credential is None
+    file.chmod(0o640)
+    with pytest.raises(HiveError, match=f"Hudi table {name}: .*lets others than its owner use it"):
+        asked_with(tables, f"SELECT * FROM {name}", settings)
+    file.chmod(0o600)
     for wrong in ("short", None):
         if wrong:
             file.write_text(wrong)

@@ -164,13 +164,18 @@ def _check_both(trino: Engine, service: ServingTrino) -> None:
     trino.drop_catalog(thrift)
 
 
-def test_properties_that_are_wrong_are_named(trino: Engine) -> None:
+def test_properties_that_are_wrong_are_named(trino: Engine, tmp_path: Path) -> None:
+    readable = tmp_path / "secret"
+    readable.write_text("a secret that everybody knows")
+    readable.chmod(0o644)
     for properties, message in (
         ({"nothing": "1"}, "has no property hudi-catalog.nothing"),
         ({"service": "nowhere"}, "hudi-catalog.service=nowhere: it is host:port"),
         ({"timeout_seconds": "soon"}, "hudi-catalog.timeout-seconds=soon: it is a number of seconds"),
         ({"tls.ca": "/nowhere"}, "hudi-catalog.tls.ca is set, but not hudi-catalog.tls=true"),
-        ({"secret_file": "/nowhere"}, "hudi-catalog.secret-file: /nowhere cannot be read"),
+        ({"secret_file": "/nowhere"}, "hudi-catalog.secret-file: /nowhere cannot be read: there is no such file"),
+        ({"secret_file": str(readable)}, "its mode rw-r--r-- lets others than its owner use it"),
+        ({"tls": "true", "tls.ca": "/nowhere"}, "hudi-catalog.tls.ca: /nowhere cannot be read: there is no such file"),
     ):
         with pytest.raises(client.exceptions.TrinoQueryError, match=message):
             trino.connector_catalog("wrong", 1, **properties)

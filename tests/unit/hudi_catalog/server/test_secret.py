@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import os
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,16 @@ def test_a_short_secret_is_refused_wherever_it_comes_from(value: str, tmp_path: 
         with pytest.raises(OptionError, match=r"a secret of \d+ bytes; it must have at least 16") as caught:
             load_secret(*arguments)
         assert not value or value not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [bytes(range(200, 232)), b"0123456789\nabcdef", b"0123456789\0abcdef", b"\xff" * 20])
+def test_a_secret_is_a_line_of_text(value: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_bytes(value)
+    path.chmod(0o600)
+    for arguments in ((str(path), {}), (None, {ENVIRONMENT: os.fsdecode(value)})):
+        with pytest.raises(OptionError, match="one line of printable text in UTF-8, such as `openssl rand -hex 32`"):
+            load_secret(*arguments)
 
 
 def test_a_file_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Paths;
 import java.security.GeneralSecurityException;
 import java.security.SecureRandom;
 import javax.crypto.Mac;
@@ -34,28 +32,25 @@ public final class Credential {
    *
    * @param setting that names the file
    * @param path of the file; empty for none
-   * @throws IOException when the file cannot be read, or the secret is too short
+   * @throws IOException when the file cannot be read or others than its owner may use it, or the secret is too short
+   *     or no line of text
    */
   public static byte[] secret(String setting, String path) throws IOException {
-    String text = path.isEmpty() ? System.getenv(ENVIRONMENT) : readText(setting, path);
+    String text = path.isEmpty() ? System.getenv(ENVIRONMENT) : SettingFile.privateText(setting, path);
     if (text == null) {
       return null;
     }
-    byte[] secret = text.trim().getBytes(StandardCharsets.UTF_8);
+    String where = path.isEmpty() ? ENVIRONMENT : path;
+    String trimmed = text.trim();
+    if (trimmed.chars().anyMatch(Character::isISOControl)) {
+      throw new IOException(where + ": a secret is one line of printable text in UTF-8, such as `openssl rand -hex 32`"
+          + " prints");
+    }
+    byte[] secret = trimmed.getBytes(StandardCharsets.UTF_8);
     if (secret.length < LEAST) {
-      throw new IOException((path.isEmpty() ? ENVIRONMENT : path) + ": a secret of " + secret.length
-          + " bytes; it must have at least " + LEAST);
+      throw new IOException(where + ": a secret of " + secret.length + " bytes; it must have at least " + LEAST);
     }
     return secret;
-  }
-
-  /** The text of a file that a setting names. */
-  static String readText(String setting, String path) throws IOException {
-    try {
-      return new String(Files.readAllBytes(Paths.get(path)), StandardCharsets.UTF_8);
-    } catch (IOException | RuntimeException e) {
-      throw new IOException(setting + ": " + path + " cannot be read: " + e, e);
-    }
   }
 
   /** Sign one call of this moment; a call that is made again is signed again. */

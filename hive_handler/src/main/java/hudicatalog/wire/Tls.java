@@ -1,9 +1,8 @@
 package hudicatalog.wire;
 
+import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStream;
-import java.nio.file.Files;
-import java.nio.file.Paths;
 import java.security.GeneralSecurityException;
 import java.security.KeyStore;
 import java.security.cert.Certificate;
@@ -75,11 +74,12 @@ public final class Tls {
     KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
     store.load(null, null);
     int count = 0;
-    try (InputStream in = Files.newInputStream(Paths.get(path))) {
+    InputStream in = new ByteArrayInputStream(SettingFile.bytes(caKey, path));
+    try {
       for (Certificate certificate : CertificateFactory.getInstance("X.509").generateCertificates(in)) {
         store.setCertificateEntry("ca" + count++, certificate);
       }
-    } catch (IOException | RuntimeException | GeneralSecurityException e) {
+    } catch (RuntimeException | GeneralSecurityException e) {
       throw new IOException(caKey + ": " + path + ": no certificates in PEM: " + e, e);
     }
     if (count == 0) {
@@ -96,11 +96,12 @@ public final class Tls {
     }
     String passwordFile = settings.apply(passwordKey);
     String text = passwordFile.isEmpty() ? ""
-        : Credential.readText(passwordKey, passwordFile).trim();
+        : SettingFile.text(passwordKey, passwordFile).trim();
     char[] password = text.toCharArray();
     KeyStore store = KeyStore.getInstance("PKCS12");
-    try (InputStream in = Files.newInputStream(Paths.get(path))) {
-      store.load(in, password);
+    byte[] content = SettingFile.bytes(keystoreKey, path);
+    try {
+      store.load(new ByteArrayInputStream(content), password);
     } catch (IOException | RuntimeException | GeneralSecurityException e) {
       throw new IOException(keystoreKey + ": " + path + ": no PKCS12 store, or a wrong password: " + e, e);
     }
