@@ -104,6 +104,9 @@ def serve_trino(
     verbose: Verbose = False,
 ) -> None:
     """Serve tables to Trino's connector hudi_catalog, and to Trino's and Presto's Thrift connectors."""
+    if connector and presto:
+        raise typer.BadParameter("the connector is Trino's: choose --connector or --presto")
+    from hudi_catalog.server.endpoints import address_text
     from hudi_catalog.trino.connector.plugin import catalog_lines as connector_lines
     from hudi_catalog.trino.serve import catalog_lines
 
@@ -138,7 +141,7 @@ def serve_trino(
 
     def greeting() -> str:
         engine = "Presto" if presto else "Trino"
-        head = f"serving {warehouse} to {engine} at {host}:{serving.port}; a catalog file for {engine}:"
+        head = f"serving {warehouse} to {engine} at {address_text(host, serving.port)}; a catalog file for {engine}:"
         return "\n    ".join([head, *lines(serving.port)])
 
     _run(serving, greeting, http_host)
@@ -174,6 +177,7 @@ def serve_hive(
         return
     require("hudi-catalog serve", "services", *SERVICES)
     from hudi_catalog.hive.serve import HiveSettings, ServingHive
+    from hudi_catalog.server.endpoints import address_text
     from hudi_catalog.server.security import load_secret, tls_files
 
     _log_to_stderr(verbose=verbose)
@@ -194,7 +198,7 @@ def serve_hive(
 
     def greeting() -> str:
         lines = site_lines(host, serving.port, tls=has_tls, secret=secret is not None)
-        head = f"serving {warehouse} to Hive at {host}:{serving.port}; for Hive's hive-site.xml:"
+        head = f"serving {warehouse} to Hive at {address_text(host, serving.port)}; for Hive's hive-site.xml:"
         return "\n    ".join([head, *lines])
 
     _run(serving, greeting, http_host)
@@ -227,6 +231,7 @@ def gateway(
     """Run a proxy for Trino: queries of registered tables read only the files of their plans."""
     require("hudi-catalog gateway", "services", *SERVICES)
     from hudi_catalog.gateway.serve import GatewaySettings, ServingGateway
+    from hudi_catalog.server.endpoints import address_text
     from hudi_catalog.server.security import load_secret, tls_files
 
     _log_to_stderr(verbose=verbose)
@@ -248,16 +253,17 @@ def gateway(
 
     def greeting() -> str:
         scheme = "http" if tls_certificate is None else "https"
-        return f"clients connect to {scheme}://{host}:{serving.port} instead of {upstream}"
+        return f"clients connect to {scheme}://{address_text(host, serving.port)} instead of {upstream}"
 
     _run(serving, greeting, http_host)
 
 
 def _run(serving: WarehouseService | ServingGateway, greeting: Callable[[], str], http_host: str) -> None:
+    from hudi_catalog.server.endpoints import address_text
     from hudi_catalog.server.hosting import serve
 
     def started() -> None:
-        _say(greeting(), f"status at {serving.status_scheme}://{http_host}:{serving.http_port}/")
+        _say(greeting(), f"status at {serving.status_scheme}://{address_text(http_host, serving.http_port)}/")
 
     serve(serving, started)
     _say("stopped")

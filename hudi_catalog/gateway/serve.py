@@ -35,7 +35,7 @@ from hudi_catalog.server.hosting import BaseService, hosted
 from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.options import DRAIN_TIMEOUT, READ_TIMEOUT, TABLE_TIMEOUT, ServiceOptions
 from hudi_catalog.server.query_log import QueryLog, open_log
-from hudi_catalog.server.security import client_context, server_context
+from hudi_catalog.server.security import client_context, listening_context
 from hudi_catalog.server.status import StatusServer
 from hudi_catalog.server.warehouse_service import ServiceSettings
 
@@ -101,7 +101,7 @@ class ServingGateway(BaseService):
         proxy = ProxySettings.parse(
             options["proxy"], host=settings.host, port=settings.port, read_timeout=limits.read_timeout
         )
-        tls = None if settings.tls is None else server_context(settings.tls)
+        tls = listening_context(settings.tls)
         upstream_tls = None if settings.upstream_ca is None else client_context(ca=settings.upstream_ca)
         metastore = open_metastore(settings.metastore, options=options["metastore"])
         self.metrics = Metrics()

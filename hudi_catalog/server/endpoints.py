@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import errno
 import ipaddress
 import os
 import socket
@@ -59,8 +60,8 @@ class Endpoint:
             return None
         gaps = [] if self.encrypted else ["no TLS: others on the network can read and change its traffic"]
         gaps += [] if self.authenticated else [f"no client authentication: whoever reaches it {self.exposure}"]
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"open door: {self.name} at {host}:{self.port} has {', and '.join(gaps)}; {self.remedy}"
+        address = address_text(self.host, self.port)
+        return f"open door: {self.name} at {address} has {', and '.join(gaps)}; {self.remedy}"
 
 
 @dataclass(frozen=True)
@@ -132,10 +133,14 @@ class StatusGuard:
 _ALL_ADDRESSES = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  # compared with, not listened at
 
 
+def address_text(host: str, port: int) -> str:
+    """`host:port`; addresses of IPv6 get brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def address_for_clients(host: str, port: int) -> str:
     """`host:port` for clients to connect to; a wildcard address becomes this machine's name."""
-    name = socket.gethostname() if host in _ALL_ADDRESSES else host
-    return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+    return address_text(socket.gethostname() if host in _ALL_ADDRESSES else host, port)
 
 
 def cannot_listen(service: str, host: str, port: int, flag: str, error: Exception) -> ServiceError:
@@ -145,11 +150,12 @@ def cannot_listen(service: str, host: str, port: int, flag: str, error: Exceptio
         service: for the message, such as ``the gateway``.
         host: address that the service should listen at.
         port: port that it should listen at.
-        flag: command-line flag that sets the port.
+        flag: command-line flag that sets the port; that of the host is named alike.
         error: the operating system's error.
     """
     number = getattr(error, "errno", None) or 0
-    reason = os.strerror(number) if number > 0 else str(error)
-    return ServiceError(
-        f"{host}:{port}: {service} cannot listen there ({reason}); choose another {flag}, or 0 for a free one"
-    )
+    reason = os.strerror(number) if number > 0 else getattr(error, "strerror", None) or str(error)
+    remedy = f"choose another {flag}, or 0 for a free one"
+    if number == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror | UnicodeError):
+        remedy = f"{flag.replace('port', 'host')} is an address or a name of this machine, or 0.0.0.0 for all"
+    return ServiceError(f"{address_text(host, port)}: {service} cannot listen there ({reason}); {remedy}")

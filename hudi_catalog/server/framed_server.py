@@ -150,7 +150,7 @@ class FramedServer:
             self._server = await asyncio.start_server(
                 self._serve, host, port, ssl=self._tls, ssl_handshake_timeout=handshake, backlog=1024
             )
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, UnicodeError) as error:
             raise cannot_listen("the service", host, port, "--port", error) from error
         return int(self._server.sockets[0].getsockname()[1])
 

@@ -66,7 +66,7 @@ class HttpListener:
             self._server = await asyncio.get_running_loop().create_server(
                 self._accepted, host, port, ssl=self._tls, ssl_handshake_timeout=handshake, backlog=_BACKLOG
             )
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, UnicodeError) as error:
             raise cannot_listen(self._what, host, port, self._flag, error) from error
         self._sweeper = asyncio.create_task(self._sweep())
         return int(self._server.sockets[0].getsockname()[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import os
 import secrets
 import ssl
@@ -18,6 +19,9 @@ READABLE = "HUDI_CATALOG_READABLE_SECRETS"
 _GROUP_AND_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _MIN_BYTES = 16
 SIGNATURE_BYTES = 32
+# X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED of OpenSSL
+_OUT_OF_DATE = (9, 10)
+_LOG = logging.getLogger(__name__)
 
 
 class Secret:
@@ -165,6 +169,47 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
         _load_ca(context, files.client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
     return context
+
+
+def listening_context(files: TlsFiles | None) -> ssl.SSLContext | None:
+    """The TLS context of a service that starts, with a warning if its certificate is not valid today.
+
+    Args:
+        files: None for a service without TLS.
+
+    Raises:
+        OptionError: a file cannot be read or is malformed.
+    """
+    if files is None:
+        return None
+    context = server_context(files)
+    problem = _problem_of_dates(context, files.certificate)
+    if problem is not None:
+        _LOG.warning("TLS certificate %s: %s: clients will refuse it", files.certificate, problem)
+    return context
+
+
+def _problem_of_dates(context: ssl.SSLContext, certificate: str) -> str | None:
+    """What a client that trusts the server's certificate itself says of its dates.
+
+    It shakes hands in memory, because Python's `ssl` shows the dates of a peer's verified certificate only.
+    """
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    client.load_verify_locations(certificate)
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asking, answering = client.wrap_bio(to_client, to_server), context.wrap_bio(to_server, to_client, server_side=True)
+    for side in (asking, answering, asking):
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+        except ssl.SSLCertVerificationError as error:
+            return error.verify_message if error.verify_code in _OUT_OF_DATE else None
+        except ssl.SSLError:  # clients find out
+            return None
+    return None
 
 
 def client_context(

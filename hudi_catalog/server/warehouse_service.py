@@ -17,7 +17,7 @@ from hudi_catalog.server.metrics import Metrics
 from hudi_catalog.server.options import KEYS as SERVICE_KEYS
 from hudi_catalog.server.options import ServiceOptions
 from hudi_catalog.server.query_log import QueryLog, open_log
-from hudi_catalog.server.security import Secret, TlsFiles, server_context
+from hudi_catalog.server.security import Secret, TlsFiles, listening_context
 from hudi_catalog.server.status import StatusServer
 from hudi_catalog.server.tables import TableCache
 from hudi_catalog.server.thrift_calls import Buffers
@@ -109,7 +109,7 @@ class WarehouseComponents:
         self.settings = settings
         self.options, self.table_options = groups["own"], groups["table"]
         self.limits = ServiceOptions.parse(groups["service"])
-        self.tls = None if settings.tls is None else server_context(settings.tls)
+        self.tls = listening_context(settings.tls)
         self.warehouse = Catalog(
             settings.warehouse, outside_links=self.limits.outside_links, late=LateTables(self.limits.table_timeout)
         )

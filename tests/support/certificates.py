@@ -34,8 +34,11 @@ class Authority:
             "-keyout", self._key, "-out", self.certificate,
         )  # fmt: skip
 
-    def sign(self, name: str = "localhost", *, password: str | None = None) -> Signed:
-        """A certificate for a name of a host, and for 127.0.0.1; the key is encrypted if there is a password."""
+    def sign(self, name: str = "localhost", *, password: str | None = None, days: int = 1) -> Signed:
+        """A certificate for a name of a host, and for 127.0.0.1, which expires at once for 0 days.
+
+        The key is encrypted if there is a password.
+        """
         self._signed += 1
         stem = f"{self._folder}/{self._name}-{self._signed}-{name}"
         secret = ["-nodes"] if password is None else ["-passout", f"pass:{password}"]
@@ -45,7 +48,7 @@ class Authority:
         )  # fmt: skip
         Path(f"{stem}.ext").write_text(f"subjectAltName=DNS:{name},IP:127.0.0.1\n")
         _openssl(
-            "x509", "-req", "-days", "1", "-in", f"{stem}.csr", "-CA", self.certificate, "-CAkey", self._key,
+            "x509", "-req", "-days", str(days), "-in", f"{stem}.csr", "-CA", self.certificate, "-CAkey", self._key,
             "-CAcreateserial", "-extfile", f"{stem}.ext", "-out", f"{stem}.pem",
         )  # fmt: skip
         return Signed(f"{stem}.pem", f"{stem}.key")

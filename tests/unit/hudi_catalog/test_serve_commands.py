@@ -96,6 +96,18 @@ def test_the_service_plans_logs_and_stops(warehouse: Path, tmp_path: Path, start
     assert serving.lines[-1] == "hudi-catalog: stopped\n"
 
 
+def test_an_address_of_ipv6_is_told_in_brackets(warehouse: Path, start: Callable[..., Command]) -> None:
+    with socket.socket(socket.AF_INET6) as probe:
+        try:
+            probe.bind(("::1", 0))
+        except OSError as error:
+            pytest.skip(f"::1: {error}")
+    serving = start("serve", "trino", str(warehouse), "--port", "0", "--http-port", "0", "--host", "::1")
+    assert re.search(r" to Trino at \[::1\]:\d+; a catalog", serving.text)
+    serving.process.send_signal(signal.SIGINT)
+    assert serving.end()[0] == 0
+
+
 @pytest.mark.slow
 def test_a_running_query_is_finished_before_the_end(warehouse: Path, start: Callable[..., Command]) -> None:
     serving = start("serve", "trino", str(warehouse), "--port", "0", "--http-port", "0")
@@ -194,6 +206,9 @@ def test_the_catalog_file_names_the_address() -> None:
     assert presto[0] == "connector.name=presto-thrift"
     assert "presto.thrift.client.transport=FRAMED" in presto
     assert "trino" not in "".join(presto)
+    both = CliRunner().invoke(app, ["serve", "trino", "absent", "--print-catalog", "--connector", "--presto"])
+    assert both.exit_code == 2
+    assert "choose --connector or --presto" in both.output
 
 
 SERVE, GATEWAY = ("serve", "trino", "{warehouse}"), ("gateway", "http://127.0.0.1:9", "--metastore", "{warehouse}")
@@ -212,7 +227,15 @@ SERVE, GATEWAY = ("serve", "trino", "{warehouse}"), ("gateway", "http://127.0.0.
         ((*SERVE, "--secret-file", "{warehouse}/absent"), "secret file .*absent"),
         ((*SERVE, "--tls-certificate", "{warehouse}/absent"), "TLS certificate .*absent"),
         ((*SERVE, "--tls-key", "x"), "TLS needs a certificate"),
-        ((*SERVE, "--host", "203.0.113.5"), r"203\.0\.113\.5"),
+        (
+            ("serve", "trino", "{warehouse}/trips/.hoodie/hoodie.properties"),
+            "hoodie.properties is a file, and not a folder",
+        ),
+        ((*SERVE, "--host", "203.0.113.5"), r"203\.0\.113\.5:0: .*; --host is an address or a name of this machine"),
+        ((*SERVE, "--host", "no.such.host.invalid"), r"no\.such\.host\.invalid:0: .*; --host is an address"),
+        ((*SERVE, "--host", "a..b"), r"a\.\.b:0: .*; --host is an address"),
+        ((*SERVE, "--http-host", "203.0.113.5"), r"203\.0\.113\.5:0: .*; --http-host is an address"),
+        ((*GATEWAY, "--host", "2001:db8::5"), r"\[2001:db8::5\]:0: .*; --host is an address"),
         ((*GATEWAY, "-o", "hoodie.catalog.trino.split.size=1"), "no such option here"),
         ((*GATEWAY, "-o", "hoodie.catalog.gateway.paths.most=x"), "give a whole number"),
         ((*GATEWAY, "--upstream-ca", "{warehouse}/absent"), "TLS CA .*absent"),

@@ -10,7 +10,7 @@ import pytest
 
 from hudi_catalog.server.framed_server import FramedServer, running
 from hudi_catalog.server.options import ServiceOptions
-from hudi_catalog.server.security import TlsFiles, client_context, server_context, tls_files
+from hudi_catalog.server.security import TlsFiles, client_context, listening_context, server_context, tls_files
 from table_format.errors import OptionError
 from tests.support.certificates import Authority, Signed
 from tests.support.framed_client import FramedClient
@@ -144,3 +144,18 @@ def test_wrong_files_are_clear_errors(ours: Authority, theirs: Authority, tmp_pa
 def test_tls_is_off_without_files() -> None:
     assert tls_files(None) is None
     assert tls_files("c", "k", "a", "p") == TlsFiles("c", "k", "a", "p")
+
+
+def test_a_certificate_that_has_expired_is_warned_of(
+    ours: Authority, theirs: Authority, server_files: Signed, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert listening_context(None) is None
+    expired = ours.sign("localhost", days=0)
+    for client_ca in (None, theirs.certificate):
+        assert listening_context(TlsFiles(server_files.certificate, server_files.key, client_ca)) is not None
+        assert caplog.messages == []
+        assert listening_context(TlsFiles(expired.certificate, expired.key, client_ca)) is not None
+        assert caplog.messages == [
+            f"TLS certificate {expired.certificate}: certificate has expired: clients will refuse it"
+        ]
+        caplog.clear()
