@@ -29,7 +29,7 @@ _read_before: weakref.WeakKeyDictionary[Storage, dict[tuple[str, str, int, int],
 class Archive:
     """The archived timeline of a table; each part is read on first use.
 
-    An instant may be in it twice after an interrupted archiving run.
+    An instant may be in it twice after an interrupted archiving run. Instances pickle without cached content.
 
     Args:
         storage: rooted at the table's base folder.
@@ -40,7 +40,11 @@ class Archive:
     def __init__(self, storage: Storage, folder: str, layout: int) -> None:
         self._storage = storage
         self._folder = folder
+        self._layout = layout
         self._part: Any = archive_log if layout == 1 else history
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Archive, (self._storage, self._folder, self._layout)
 
     @functools.cached_property
     def writes(self) -> dict[str, str]:
