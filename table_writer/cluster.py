@@ -18,14 +18,14 @@ from table_format.table.bucket_counts import RESCALE_KEY
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.clustering.report import ClusteringReport
-from table_writer.clustering_job import plan, planned_report, run
+from table_writer.clustering_job import plan, plan_and_run, planned_report, run
 from table_writer.commit.clustering import OPERATION, PlanGoneError, outdated_file, pending_clusterings
 from table_writer.commit.rollback import dead_runs, roll_back, roll_back_dead_runs
 from table_writer.execution.executor import Executor
 from table_writer.plan import clustering_options as keys
 from table_writer.plan.options import WriteOptions
 from table_writer.timeline import heartbeat
-from table_writer.timeline.instants import table_lock
+from table_writer.timeline.instants import is_plan, table_lock
 from table_writer.timeline.options import ProtocolOptions
 
 _LOG = logging.getLogger(__name__)
@@ -94,15 +94,11 @@ def cluster(
     options = options.with_values(changes)
     columns = options.names(keys.SORT_COLUMNS)
     before = kept_shares(client, columns)
-    planned = replace(plan(client, options, partitions, dry_run=dry_run), kept_before=before)
-    if plan_only or planned.state != "planned" or planned.instant is None:
-        return planned
-    try:
-        report = run(client, planned.instant, options, executor)
-    except HudiError as error:
-        _cancel(client, planned.instant, options, error)
-        raise
-    return replace(report, kept_before=before, kept_after=kept_shares(client, columns))
+    if plan_only or dry_run:
+        return replace(plan(client, options, partitions, dry_run=dry_run), kept_before=before)
+    report = plan_and_run(client, options, executor, partitions)
+    after = () if report.instant is None else kept_shares(client, columns)
+    return replace(report, kept_before=before, kept_after=after)
 
 
 def kept_shares(client: TableClient, columns: Sequence[str]) -> tuple[tuple[str, float], ...]:
@@ -166,7 +162,7 @@ def finish_inline(client: TableClient, options: WriteOptions, executor: Executor
 
 
 def left_clusterings(client: TableClient, options: WriteOptions) -> list[Instant]:
-    """Clusterings that are planned and that nobody runs, oldest first."""
+    """Plans of clusterings that nobody runs, oldest first."""
     protocol, timeline = ProtocolOptions.parse(options.texts), client.timeline()
     dead = dead_runs(timeline, protocol)
 
@@ -176,7 +172,8 @@ def left_clusterings(client: TableClient, options: WriteOptions) -> list[Instant
         beats = protocol.heartbeat_interval_ms, protocol.heartbeat_misses
         return heartbeat.is_expired(client.storage, pending.time, *beats) is not False  # a run is not just beginning
 
-    return [pending for pending in pending_clusterings(timeline) if is_left(pending)]
+    plans = (pending for pending in pending_clusterings(timeline) if is_plan(timeline, pending))
+    return [pending for pending in plans if is_left(pending)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +197,8 @@ def why_not_clustered(client: TableClient, options: WriteOptions) -> str:
     planned = [one.time for one in pending_clusterings(timeline)]
     if not policy.runs:
         off = f"{keys.INLINE.key}, .schedule.inline and .async.enabled are off"
-        return f"{off}, and {', '.join(planned)} is planned" if planned else off
+        plans = ", ".join(one.time for one in pending_clusterings(timeline) if is_plan(timeline, one))
+        return f"{off}, and {plans} is planned, which `hudi-catalog cluster PATH --run` runs" if plans else off
     if left_clusterings(client, options):
         return ""
     if planned:
@@ -265,20 +263,3 @@ def commits_since(timeline: Timeline) -> int:
 
 def _is_clustering(metadata: CommitMetadata) -> bool:
     return (metadata.operation_type or "").upper() == OPERATION and RESCALE_KEY not in metadata.extra_metadata
-
-
-def _cancel(client: TableClient, time: str, options: WriteOptions, error: HudiError) -> None:
-    """Take back a plan that was made for a run which failed, since writes of its files would be refused."""
-    try:
-        with table_lock(client, ProtocolOptions.parse(options.texts)):
-            plans = [one for one in pending_clusterings(client.timeline()) if one.time == time]
-            for one in plans:
-                if one.state is State.REQUESTED:
-                    roll_back(client, one)
-                    return
-    except HudiError as failure:
-        _LOG.warning("%s: cancelling clustering %s failed: %s", client.storage.uri, time, failure)
-    error.add_note(
-        f"clustering {time} stays planned, and writes that change its files are refused until it has run "
-        "(`hudi-catalog cluster PATH --run`) or is cancelled by `hudi-catalog rollback`"
-    )

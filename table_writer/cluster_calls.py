@@ -50,7 +50,7 @@ class ClusterCalls(ABC):
             OptionError: an invalid option.
             SchemaError: a column to sort by is not there, or has no order.
             UnsupportedTableError: a table with buckets, without columns to sort by.
-            ConflictError: another writer changed the same files first; the plan stays, to be cancelled by `rollback`.
+            ConflictError: another writer changed the same files first; nothing was changed.
         """
         from table_writer.cluster import cluster
 

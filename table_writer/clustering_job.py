@@ -106,7 +106,40 @@ def run(client: TableClient, instant: str, options: WriteOptions, executor: Exec
     """
     started = time.monotonic()
     refuse_hudi_types(client, client.timeline())
-    with ClusteringTransaction.begin_planned(client, instant, options.texts) as transaction:
+    return _run(client, ClusteringTransaction.begin_planned(client, instant, options.texts), options, executor, started)
+
+
+def plan_and_run(
+    client: TableClient, options: WriteOptions, executor: Executor, partitions: Sequence[str] = ()
+) -> ClusteringReport:
+    """Cluster in one write: if it fails or dies, no plan of it stays.
+
+    Args:
+        client: the table.
+        options: of the clustering, and of the table's writers.
+        executor: runs the tasks.
+        partitions: see `plan_clustering`.
+
+    Raises:
+        HudiError: as for `plan` and `run`.
+    """
+    started, sorting = time.monotonic(), Sorting.of(options)
+    transaction = ClusteringTransaction.begin_new(
+        client, options.texts, lambda timeline: _planned(client, timeline, options, partitions)[0]
+    )
+    if transaction is None:
+        return _report(ClusteringPlan(), sorting, {}, started)
+    return _run(client, transaction, options, executor, started)
+
+
+def _run(
+    client: TableClient,
+    transaction: ClusteringTransaction,
+    options: WriteOptions,
+    executor: Executor,
+    started: float,
+) -> ClusteringReport:
+    with transaction:
         timeline = transaction.timeline
         sorting = Sorting.of_plan(transaction.plan, options)
         sorting.refuse_columns(storage_schema(client.table_schema(timeline)), client.storage.uri)
@@ -115,7 +148,7 @@ def run(client: TableClient, instant: str, options: WriteOptions, executor: Exec
             written = _rewrite(executor, transaction.plan, sorting, moves.files, progress.phase)
             progress.phase("committing")
             moves.commit(written, _by_partition(transaction.plan))
-    report = _report(transaction.plan, sorting, {}, started, instant)
+    report = _report(transaction.plan, sorting, {}, started, transaction.instant)
     stats = [file.stat for file in written]
     return replace(
         report,

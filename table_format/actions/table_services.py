@@ -231,6 +231,7 @@ class ClusteringPlan:
         preserves_times: rows keep the commit time at which they were written.
         outputs: of each group, the number of file groups into which its rows go.
         parameters: of the strategy, by Apache's option keys.
+        extra: metadata of the request.
     """
 
     groups: list[list[ClusteringSlice]] = field(default_factory=list)
@@ -238,6 +239,7 @@ class ClusteringPlan:
     preserves_times: bool = True
     outputs: list[int] = field(default_factory=list)
     parameters: dict[str, str] = field(default_factory=dict)
+    extra: dict[str, str] = field(default_factory=dict)
 
     @property
     def file_groups(self) -> list[tuple[str, str]]:
@@ -272,7 +274,7 @@ class ClusteringPlan:
             "version": 1,
             "preserveHoodieMetadata": self.preserves_times,
         }
-        record = {"operationType": "CLUSTER", "clusteringPlan": plan, "extraMetadata": {}, "version": 1}
+        record = {"operationType": "CLUSTER", "clusteringPlan": plan, "extraMetadata": self.extra, "version": 1}
         return write_avro_file(REQUESTED_REPLACE, [record])
 
     @classmethod
@@ -294,6 +296,7 @@ class ClusteringPlan:
                 preserves_times=plan.get("preserveHoodieMetadata") is not False,
                 outputs=[group.get("numOutputFileGroups") or 1 for group in groups],
                 parameters=dict((plan.get("strategy") or {}).get("strategyParams") or {}),
+                extra=dict(record.get("extraMetadata") or {}),
             )
 
         return read_avro_record(data, path, build) if data else None

@@ -4,12 +4,17 @@
 the inflight file: somebody runs it. 3. Files with markers, as of every write. 4. Under the table's lock the metadata
 table gets the new files, their statistics and the new place of every record in the record index; then the completed
 replacecommit is published. Whoever finds a dead run between 2 and 4 rolls it back to 1.
+
+A clustering that one call plans and runs begins with its heartbeat, and takes the steps 1 and 2 under one hold of the
+lock. It is a write like others: whoever finds it dead, or its own failure, rolls it back as a whole.
 """
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Self
 
 from table_format.actions.commit import CommitMetadata
@@ -29,7 +34,7 @@ from table_writer.metadata.index_options import IndexOptions
 from table_writer.metadata.statistics_repair import repair_statistics
 from table_writer.slots.partition_files import PartitionFiles
 from table_writer.timeline.heartbeat import Heartbeat
-from table_writer.timeline.instants import ensure_state, is_clustering, table_lock
+from table_writer.timeline.instants import AT_ONCE, ensure_state, is_clustering, is_plan, request_alive, table_lock
 from table_writer.timeline.markers import scratch_folder
 from table_writer.timeline.options import ProtocolOptions
 
@@ -82,29 +87,64 @@ class ClusteringTransaction(WriteTransaction):
             TransactionError: there is no such plan, another writer runs it, or files of it were replaced since.
             LockError: the table lock could not be taken.
         """
-        protocol, index = ProtocolOptions.parse(options), IndexOptions.parse(options)
+        protocol = ProtocolOptions.parse(options)
         with table_lock(client, protocol):
-            if recover_table_config(client.storage):
-                client.reload()
-            timeline, _ = settled_timeline(client, protocol)
+            timeline = _settled(client, protocol)
             instant = _planned(client, timeline, time, protocol)
             timeline = client.timeline(timeline)
             plan = read_plan(timeline, instant)
             refuse_outdated(client, timeline, instant)
-            settle_properties(client, timeline, None)
-            ensure_metadata_table(client, protocol, index, timeline)
-            if protocol.metadata and protocol.column_stats:
-                repair_statistics(client, timeline, options, protocol.column_stats_shards)
+            _prepare(client, timeline, options)
             beat = Heartbeat(client.storage, time, protocol.heartbeat_interval_ms, protocol.heartbeat_misses)
             beat.start()
-            try:
+            with _silenced_if_it_fails(beat):
                 # of a run that died; its markers stay, so that files which its tasks write late are deleted
                 client.storage.delete_dir(scratch_folder(time))
-                ensure_state(client.storage, instant.at(State.INFLIGHT), b"")
-                begun = cls(client, instant, OPERATION, options=options, timeline=timeline, heartbeat=beat)
-            except BaseException:
-                beat.silence()
-                raise
+                return cls._running(client, instant, plan, options=options, timeline=timeline, beat=beat)
+
+    @classmethod
+    def begin_new(
+        cls, client: TableClient, options: Mapping[str, str], planner: Callable[[Timeline], ClusteringPlan]
+    ) -> Self | None:
+        """Plan a clustering and begin to run it, as one write: however the run ends, no plan is left.
+
+        Args:
+            client: the table.
+            options: Apache's keys; see `ProtocolOptions`.
+            planner: makes the plan, under the table's lock.
+
+        Returns:
+            None where nothing is planned.
+
+        Raises:
+            LockError: the table lock could not be taken.
+        """
+        protocol = ProtocolOptions.parse(options)
+        with table_lock(client, protocol):
+            timeline = _settled(client, protocol)
+            plan = planner(timeline)
+            if not plan.groups:
+                return None
+            plan = replace(plan, extra={**plan.extra, AT_ONCE: "true"})
+            _prepare(client, timeline, options)
+            content = plan.to_avro(client.storage.full_uri)
+            instant, beat = request_alive(client, Action.REPLACECOMMIT, content, timeline, protocol)
+            with _silenced_if_it_fails(beat):
+                return cls._running(client, instant, plan, options=options, timeline=timeline, beat=beat)
+
+    @classmethod
+    def _running(
+        cls,
+        client: TableClient,
+        instant: Instant,
+        plan: ClusteringPlan,
+        *,
+        options: Mapping[str, str],
+        timeline: Timeline,
+        beat: Heartbeat,
+    ) -> Self:
+        ensure_state(client.storage, instant.at(State.INFLIGHT), b"")
+        begun = cls(client, instant, OPERATION, options=options, timeline=timeline, heartbeat=beat)
         begun.plan = plan
         begun._inflight = True
         return begun
@@ -126,6 +166,9 @@ class ClusteringTransaction(WriteTransaction):
         super()._check(timeline, metadata, changes, cleared, alone=alone)
 
     def _undo(self) -> None:
+        if AT_ONCE in self.plan.extra:
+            super()._undo()
+            return
         with table_lock(self.client, self._protocol):
             timeline = self.client.timeline()
             if resume_rollbacks(self.client, timeline):
@@ -133,6 +176,30 @@ class ClusteringTransaction(WriteTransaction):
             own = timeline.find(self.instant, self._requested.action)
             if own is not None and own.state is State.INFLIGHT:
                 roll_back(self.client, own)
+
+
+def _settled(client: TableClient, protocol: ProtocolOptions) -> Timeline:
+    if recover_table_config(client.storage):
+        client.reload()
+    return settled_timeline(client, protocol)[0]
+
+
+def _prepare(client: TableClient, timeline: Timeline, options: Mapping[str, str]) -> None:
+    """Bring properties and metadata table up to date, as every write does when it begins."""
+    protocol, index = ProtocolOptions.parse(options), IndexOptions.parse(options)
+    settle_properties(client, timeline, None)
+    ensure_metadata_table(client, protocol, index, timeline)
+    if protocol.metadata and protocol.column_stats:
+        repair_statistics(client, timeline, options, protocol.column_stats_shards)
+
+
+@contextlib.contextmanager
+def _silenced_if_it_fails(beat: Heartbeat) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        beat.silence()
+        raise
 
 
 def _planned(client: TableClient, timeline: Timeline, time: str, protocol: ProtocolOptions) -> Instant:
@@ -144,11 +211,11 @@ def _planned(client: TableClient, timeline: Timeline, time: str, protocol: Proto
         known = ", ".join(one.time for one in pending_clusterings(timeline)) or "none"
         raise PlanGoneError(f"{client.storage.uri}: no clustering {time} is planned; planned: {known}")
     if instant.state is State.INFLIGHT:
+        wait = f"{client.storage.uri}: another writer runs clustering {time}. Wait until it has ended"
+        if not is_plan(timeline, instant):
+            raise TransactionError(wait)  # the next write after its end rolls it back
         if not is_dead(timeline, instant, protocol):
-            raise TransactionError(
-                f"{client.storage.uri}: another writer runs clustering {time}. Wait until it has ended; if it is dead, "
-                "hoodie.clean.failed.writes.policy=EAGER takes it over now"
-            )
+            raise TransactionError(f"{wait}; if it is dead, hoodie.clean.failed.writes.policy=EAGER takes it over now")
         roll_back(client, instant)
     return instant.at(State.REQUESTED)
 

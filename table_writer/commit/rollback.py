@@ -33,8 +33,9 @@ from table_writer.timeline.instants import (
     delete_pending,
     ensure_state,
     instant_path,
-    is_clustering,
+    is_plan,
     request,
+    requested_replace,
     table_lock,
 )
 from table_writer.timeline.liveness import age_ms
@@ -59,7 +60,8 @@ def rollback_failed_writes(client: TableClient, options: Mapping[str, str] | Non
 
     Interrupted rollbacks are finished first. LAZY, the default, then rolls back pending writes whose writer is known to
     be dead, has missed its heartbeats, or has none and changed no file for long; EAGER rolls back every pending write,
-    NEVER none. Pending table services (clustering, compaction) are plans, not failures.
+    NEVER none. Pending table services (clustering, compaction) are plans, not failures; but a clustering that one call
+    plans and runs is a write, of which even EAGER rolls back dead ones only.
 
     Returns:
         The instants that were rolled back, newest first.
@@ -140,7 +142,8 @@ def resume_rollbacks(client: TableClient, timeline: Timeline, options: ProtocolO
 def roll_back(client: TableClient, failed: Instant) -> RollbackMetadata:
     """Roll back a pending write; the caller holds the table's lock.
 
-    A clustering that has begun is rolled back to its plan, which stays requested; one that has not is cancelled.
+    A plan of a clustering whose run has begun stays requested; one whose run has not is cancelled, and so is a
+    clustering that was planned and run in one call.
 
     The plan is on the timeline before anything is deleted. The failed instant leaves the timeline after its files and
     its records in the metadata table are gone, and before the rollback completes, so a crash anywhere in between leaves
@@ -219,10 +222,10 @@ def _execute(client: TableClient, rollback: str, plan: RollbackPlan) -> Rollback
 
 
 def _begun_clustering(client: TableClient, plan: RollbackPlan) -> Instant | None:
-    """The inflight instant of what is rolled back if it is a clustering."""
+    """The inflight instant of what is rolled back if it is the run of a plan."""
     timeline = client.timeline()
     instant = timeline.find(plan.instant, plan.action)
-    if instant is None or instant.state is not State.INFLIGHT or not is_clustering(timeline, instant):
+    if instant is None or instant.state is not State.INFLIGHT or not is_plan(timeline, instant):
         return None
     return instant
 
@@ -242,17 +245,23 @@ def failed_writes(timeline: Timeline, options: ProtocolOptions) -> list[Instant]
 def _has_failed(timeline: Timeline, instant: Instant, options: ProtocolOptions) -> bool:
     if instant.action not in WRITE_ACTIONS or options.failed_writes is FailedWrites.NEVER:
         return False
-    return not is_clustering(timeline, instant) and is_dead(timeline, instant, options)
+    requested = requested_replace(timeline, instant)
+    if requested.is_clustering:
+        return requested.at_once and _is_dead_clustering(timeline, instant, options)
+    return is_dead(timeline, instant, options)
 
 
 def dead_runs(timeline: Timeline, options: ProtocolOptions) -> list[Instant]:
-    """Begun clusterings whose runner is dead, oldest first.
+    """Begun runs of plans of clusterings whose runner is dead, oldest first."""
+    if options.failed_writes is FailedWrites.NEVER:
+        return []
+    begun = (one for one in timeline.pending if one.state is State.INFLIGHT and is_plan(timeline, one))
+    return [one for one in begun if _is_dead_clustering(timeline, one, options)]
 
-    By heartbeats and silence even under EAGER: Apache's single writers, too, let clusterings run beside them.
-    """
-    patient = replace(options, failed_writes=FailedWrites.LAZY)
-    begun = (one for one in timeline.pending if one.state is State.INFLIGHT and is_clustering(timeline, one))
-    return [one for one in begun if options.failed_writes is not FailedWrites.NEVER and is_dead(timeline, one, patient)]
+
+def _is_dead_clustering(timeline: Timeline, instant: Instant, options: ProtocolOptions) -> bool:
+    """By heartbeats and silence even under EAGER: Apache's single writers, too, let clusterings run beside them."""
+    return is_dead(timeline, instant, replace(options, failed_writes=FailedWrites.LAZY))
 
 
 def roll_back_dead_runs(client: TableClient, options: ProtocolOptions) -> list[str]:
@@ -269,8 +278,8 @@ def roll_back_dead_runs(client: TableClient, options: ProtocolOptions) -> list[s
 
 
 def how_it_ends(timeline: Timeline, pending: Instant) -> str:
-    """What to do about a pending instant whose writer does not go on, for messages: a clustering stays planned."""
-    if is_clustering(timeline, pending):
+    """What to do about a pending instant whose writer does not go on, for messages: a plan stays."""
+    if is_plan(timeline, pending):
         return "a clustering ends by `hudi-catalog cluster PATH --run`, or by `hudi-catalog rollback`, which cancels it"
     return "if its writer is dead, any write rolls it back"
 
@@ -299,7 +308,7 @@ def _is_silent(timeline: Timeline, instant: Instant, minutes: int) -> bool:
     remedy = (
         f"it is a clustering: `hudi-catalog cluster PATH --run` runs it, `hudi-catalog rollback PATH {instant.time}` "
         "cancels it"
-        if is_clustering(timeline, instant)
+        if is_plan(timeline, instant)
         else "hoodie.clean.failed.writes.policy=EAGER rolls it back now"
     )
     _log.warning(

@@ -14,7 +14,6 @@ from table_format.actions.commit import CommitMetadata, WriteStat
 from table_format.config.properties import ensure_partition_metadata
 from table_format.config.table_config import recover_table_config
 from table_format.errors import (
-    AlreadyExistsError,
     ConflictError,
     HudiError,
     LockError,
@@ -63,7 +62,13 @@ from table_writer.metadata.statistics_repair import repair_statistics
 from table_writer.metadata.writer import has_private_index, record_commit
 from table_writer.services.clean import clean_locked, is_due
 from table_writer.timeline.heartbeat import Heartbeat
-from table_writer.timeline.instants import RequestedReplaceMetadata, ensure_state, instant_path, next_time, table_lock
+from table_writer.timeline.instants import (
+    RequestedReplaceMetadata,
+    ensure_state,
+    instant_path,
+    request_alive,
+    table_lock,
+)
 from table_writer.timeline.markers import delete_markers, read_markers
 from table_writer.timeline.options import ProtocolOptions
 
@@ -155,7 +160,8 @@ class WriteTransaction:
                 ensure_metadata_table(client, protocol, index, timeline)
                 if protocol.metadata and protocol.column_stats:
                     repair_statistics(client, timeline, options, protocol.column_stats_shards)
-                instant, beat = _request(client, action, timeline, protocol)
+                data = RequestedReplaceMetadata().to_avro() if action == Action.REPLACECOMMIT else b""
+                instant, beat = request_alive(client, action, data, timeline, protocol)
                 begun = cls(client, instant, operation, options=options, timeline=timeline, heartbeat=beat)
         except BaseException:
             if begun is not None:
@@ -460,26 +466,6 @@ class WriteTransaction:
             archive_locked(self.client, self.client.timeline(timeline), self._protocol)
         except (HudiError, OSError) as error:
             _log.warning("%s: archiving failed and is left to the next one: %s", self.storage.uri, error)
-
-
-def _request(
-    client: TableClient, action: str, timeline: Timeline, protocol: ProtocolOptions
-) -> tuple[Instant, Heartbeat]:
-    """Request an instant, after writing its heartbeat."""
-    data = RequestedReplaceMetadata().to_avro() if action == Action.REPLACECOMMIT else b""
-    while True:
-        instant = Instant(next_time(client, timeline), action, State.REQUESTED)
-        beat = Heartbeat(client.storage, instant.time, protocol.heartbeat_interval_ms, protocol.heartbeat_misses)
-        beat.start()
-        try:
-            client.storage.create(instant_path(instant), data)
-        except BaseException as error:
-            beat.silence()
-            if not isinstance(error, AlreadyExistsError):
-                raise
-            timeline = client.timeline()
-            continue
-        return instant, beat
 
 
 def _holds(client: TableClient, path: str, content: bytes) -> bool:

@@ -6,7 +6,7 @@ import contextlib
 import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from table_format.actions.avro_schemas import REQUESTED_REPLACE
 from table_format.codecs.avro_file import read_avro_record, write_avro_file
@@ -17,8 +17,12 @@ from table_format.metadata_table import layout
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import FOLDER, Timeline
+from table_writer.timeline.heartbeat import Heartbeat
 from table_writer.timeline.locks import FileSystemLock
 from table_writer.timeline.options import ProtocolOptions
+
+AT_ONCE: Final = "hoodie.catalog.clustering.at.once"
+"""Key in the metadata of a requested clustering that one call plans and runs: the plan ends with its run."""
 
 
 @contextlib.contextmanager
@@ -70,6 +74,25 @@ def request(client: TableClient, action: str, data: bytes, timeline: Timeline | 
         timeline = None
 
 
+def request_alive(
+    client: TableClient, action: str, data: bytes, timeline: Timeline, protocol: ProtocolOptions
+) -> tuple[Instant, Heartbeat]:
+    """`request` for a write, whose heartbeat is there before its instant."""
+    while True:
+        instant = Instant(next_time(client, timeline), action, State.REQUESTED)
+        beat = Heartbeat(client.storage, instant.time, protocol.heartbeat_interval_ms, protocol.heartbeat_misses)
+        beat.start()
+        try:
+            client.storage.create(instant_path(instant), data)
+        except BaseException as error:
+            beat.silence()
+            if not isinstance(error, AlreadyExistsError):
+                raise
+            timeline = client.timeline()
+            continue
+        return instant, beat
+
+
 def ensure_state(storage: Storage, instant: Instant, data: bytes) -> None:
     """Write the file of a state unless an earlier attempt has written it."""
     with contextlib.suppress(AlreadyExistsError):
@@ -89,10 +112,12 @@ class RequestedReplaceMetadata:
     Attributes:
         operation: e.g. `CLUSTER`; None for overwrites.
         clustered: (partition path, file id) of the file groups that a clustering plan takes as its input.
+        at_once: of a clustering that one call plans and runs; see `AT_ONCE`.
     """
 
     operation: str | None = None
     clustered: list[tuple[str, str]] = field(default_factory=list)
+    at_once: bool = False
 
     @property
     def is_clustering(self) -> bool:
@@ -117,21 +142,36 @@ class RequestedReplaceMetadata:
             return cls(
                 operation=record.get("operationType"),
                 clustered=[(s.get("partitionPath") or "", s.get("fileId") or "") for s in slices],
+                at_once=AT_ONCE in (record.get("extraMetadata") or {}),
             )
 
         return read_avro_record(data, path, build) if data else cls()
 
 
 def is_clustering(timeline: Timeline, instant: Instant) -> bool:
-    """Whether a pending instant is the plan of a clustering, which is not a failed write."""
-    if instant.action != Action.REPLACECOMMIT:
-        return False
+    """Whether a pending instant is a clustering."""
+    return requested_replace(timeline, instant).is_clustering
+
+
+def is_plan(timeline: Timeline, instant: Instant) -> bool:
+    """Whether a pending instant is the plan of a clustering that stays until it has run, whatever becomes of a run.
+
+    A clustering that one call plans and runs is a write like others.
+    """
+    requested = requested_replace(timeline, instant)
+    return requested.is_clustering and not requested.at_once
+
+
+def requested_replace(timeline: Timeline, instant: Instant) -> RequestedReplaceMetadata:
+    """What a pending instant's requested file says; nothing of other actions, and of one that has ended."""
     requested = instant.at(State.REQUESTED)
+    if instant.action != Action.REPLACECOMMIT:
+        return RequestedReplaceMetadata()
     try:
         data = timeline.read(requested)
     except MissingFileError:
-        return False
-    return RequestedReplaceMetadata.from_avro(data, timeline.path(requested)).is_clustering
+        return RequestedReplaceMetadata()
+    return RequestedReplaceMetadata.from_avro(data, timeline.path(requested))
 
 
 def unlisted_writes(client: TableClient, timeline: Timeline) -> list[Instant]:

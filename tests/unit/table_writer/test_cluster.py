@@ -1,7 +1,6 @@
 """Clustering a table: what is planned, what is written, and what happens beside it and after a crash."""
 
 import logging
-import shutil
 import time
 import types
 from pathlib import Path
@@ -12,65 +11,27 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudi_catalog.table import Table, create_table, open_table
+from hudi_catalog.table import create_table, open_table
 from table_format.errors import (
     ConflictError,
-    HudiError,
     OptionError,
     SchemaError,
     TransactionError,
     UnsupportedTableError,
 )
-from table_format.instant import State
 from table_format.slices.file_names import bucket_of_file_id
-from table_format.table.client import TableClient
-from table_writer.cluster import cluster, run_planned
 from table_writer.commit.clustering import pending_clusterings, read_plan
 from table_writer.execution.local import LocalExecutor
-from table_writer.plan.options import WriteOptions
-from tests.property.profile import STRIDE
-from tests.support.faults import Faults, FaultyStorage, InjectedError, dying, overtaken
-
-SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("x", pa.int64()), ("y", pa.float64())])
-SIZE = {"hoodie.clustering.plan.strategy.target.file.max.bytes": "8000"}
-EACH_ITS_FILE = {"hoodie.parquet.small.file.limit": "0", "hoodie.clean.automatic": "false"}
-
-
-def rows(number: int, count: int = 600, first: int = 0) -> pa.Table:
-    ids = [f"k{number}_{n:05d}" for n in range(first, first + count)]
-    columns = [ids, [("a", "b", "c")[n % 3] for n in range(count)], [n * 7919 % 997 for n in range(count)]]
-    return pa.table([*columns, [n * 31 % 101 / 7 for n in range(count)]], schema=SCHEMA)
-
-
-def make(path: Path, *, buckets: int | None = None, writes: int = 3) -> Table:
-    index = "RECORD_INDEX" if buckets is None else "BUCKET"
-    table = create_table(
-        path / "t", SCHEMA, record_key="id", partition_by="p", index=index, buckets=buckets, options=EACH_ITS_FILE
-    )
-    for number in range(writes):
-        table.insert(rows(number))
-    return table
-
-
-def content(table: Table, **question: Any) -> list[dict[str, Any]]:
-    meta = ["_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path"]
-    return sorted(
-        table.scan(columns=[*meta, *SCHEMA.names], **question).to_arrow().to_pylist(), key=lambda row: str(row["id"])
-    )
-
-
-def assert_whole(table: Table, wanted: list[dict[str, Any]]) -> None:
-    assert content(table) == wanted
-    if (table.config.index_type or "RECORD_INDEX") != "BUCKET":
-        assert table.verify_index().is_right
-    assert_named(table)
-
-
-def assert_named(table: Table) -> None:
-    """Rows name the file that they are in."""
-    for path in table.files()["path"].to_pylist():
-        names = pq.read_table(f"{table.client.storage.uri}/{path}", columns=["_hoodie_file_name"]).column(0)
-        assert set(names.to_pylist()) <= {path.rsplit("/", 1)[-1]}
+from tests.support.clustered_tables import (
+    EACH_ITS_FILE,
+    SCHEMA,
+    SIZE,
+    assert_whole,
+    content,
+    make,
+    rows,
+)
+from tests.support.faults import InjectedError, overtaken
 
 
 @pytest.mark.parametrize("strategy", ["linear", "z-order", "hilbert", "zorder"])
@@ -351,119 +312,3 @@ def test_after_a_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkey
 
 def broken(*_: object) -> Any:
     raise InjectedError("no space")
-
-
-def faulty(path: Path) -> TableClient:
-    return TableClient.open(FaultyStorage(str(path)))
-
-
-def clustered(client: TableClient) -> None:
-    options = WriteOptions.of({"hoodie.catalog.write.progress": "false", **SIZE})
-    cluster(client, options, LocalExecutor(1), sort_by=["x", "y"], strategy="hilbert")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("buckets", [None, 1])
-def test_a_crash_at_any_step(tmp_path: Path, buckets: int | None) -> None:
-    """The process dies before a change of the storage: the rows are there, and the plan can be run or is done."""
-    make(tmp_path, buckets=buckets, writes=2)
-    before = content(open_table(tmp_path / "t"))
-    for at in range(1, 400, STRIDE):
-        copy = copied(tmp_path, at)
-        FaultyStorage.faults = Faults()
-        with dying(at):
-            clustered(faulty(copy))
-            break
-        table = open_table(copy, options=EACH_ITS_FILE)
-        assert content(table) == before
-        last = table.history()[-1]
-        pending = pending_clusterings(table.client.timeline())
-        done = last.operation == "CLUSTER" and last.state == "COMPLETED"
-        assert len(pending) <= 1
-        if pending:
-            assert not done
-            reports = table.run_clustering(options={"hoodie.clean.failed.writes.policy": "EAGER"})
-            assert [report.instant for report in reports] == [pending[0].time]
-            assert not pending_clusterings(table.client.timeline())
-        table.upsert(rows(5, 3), {"hoodie.clean.failed.writes.policy": "EAGER"})
-        assert len(content(table)) == len(before) + 3
-        if buckets is None:
-            assert table.verify_index().is_right
-    else:
-        pytest.fail("it always died")
-    assert at > 20
-
-
-@pytest.mark.slow
-def test_an_error_at_any_step(tmp_path: Path) -> None:
-    """The storage fails once: the call fails and leaves no plan, or it succeeds."""
-    make(tmp_path, writes=2)
-    before = content(open_table(tmp_path / "t"))
-    for at in range(2, 400, STRIDE):
-        copy = copied(tmp_path, at)
-        client = faulty(copy)
-        FaultyStorage.faults = Faults(at)
-        try:
-            clustered(client)
-            failed = False
-        except HudiError:
-            failed = True
-        finally:
-            count, FaultyStorage.faults = FaultyStorage.faults.count, Faults()
-        table = open_table(copy, options=EACH_ITS_FILE)
-        assert_whole(table, before)
-        if failed and pending_clusterings(table.client.timeline()):
-            table.run_clustering(options={"hoodie.clean.failed.writes.policy": "EAGER"})
-        assert_whole(table, before)
-        if not failed and count < at:
-            break
-    else:
-        pytest.fail("it always failed")
-
-
-@pytest.mark.slow
-def test_a_rollback_to_the_plan_that_dies(tmp_path: Path) -> None:
-    """However often it dies, the plan stays and can be run."""
-    make(tmp_path, writes=2)
-    before = content(open_table(tmp_path / "t"))
-    with dying(25):
-        clustered(faulty(tmp_path / "t"))
-    eager = WriteOptions.of({"hoodie.clean.failed.writes.policy": "EAGER", "hoodie.catalog.write.progress": "false"})
-    for at in range(1, 100, STRIDE):
-        copy = copied(tmp_path, at)
-        [pending] = pending_clusterings(TableClient.open(str(copy)).timeline())
-        assert pending.state is State.INFLIGHT
-        with dying(at):
-            run_planned(faulty(copy), eager, LocalExecutor(1))
-        table = open_table(copy)
-        assert content(table) == before
-        if not pending_clusterings(table.client.timeline()):
-            break
-        reports = run_planned(TableClient.open(str(copy)), eager, LocalExecutor(1))
-        assert [report.instant for report in reports] == [pending.time]
-        assert_whole(open_table(copy), before)
-    else:
-        pytest.fail("it always died")
-
-
-def test_plans_run_one_after_the_other_though_a_run_of_the_first_died(tmp_path: Path) -> None:
-    """The rollback of that run is newer than the second plan, which sees the first one completed."""
-    table = make(tmp_path, writes=2)
-    table.cluster("x", plan_only=True, partitions="a")
-    with dying(25):
-        run_planned(faulty(tmp_path / "t"), WriteOptions.of({}), LocalExecutor(1))
-    [first] = pending_clusterings(table.client.timeline())
-    assert first.state is State.INFLIGHT
-    second = table.cluster("x", plan_only=True, partitions="b")
-    before = content(table)
-    assert [report.instant for report in table.run_clustering()] == [first.time, second.instant]
-    assert_whole(table, before)
-
-
-def copied(folder: Path, number: int) -> Path:
-    """A copy of the table, in place of earlier ones."""
-    for earlier in folder.glob("copy*"):
-        shutil.rmtree(earlier)
-    target = folder / f"copy{number}"
-    shutil.copytree(folder / "t", target)
-    return target

@@ -185,9 +185,11 @@ def test_clusterings_that_writers_plan(tmp_path: Path) -> None:
     for number in (3, 4, 5):
         table.insert([{"id": number, "v": number}], planning)
     [pending] = pending_clusterings(table.client.timeline())  # one, though commits enough came for two
-    assert step_of(table) == (
+    state, summary = step_of(table)
+    off = "hoodie.clustering.inline, .schedule.inline and .async.enabled are off"
+    assert (state, summary) == (
         "skipped",
-        f"hoodie.clustering.inline, .schedule.inline and .async.enabled are off, and {pending.time} is planned",
+        f"{off}, and {pending.time} is planned, which `hudi-catalog cluster PATH --run` runs",
     )
     planned = table.maintain({**planning, "hoodie.catalog.maintain.services": "cluster"}, dry_run=True)
     assert pending.time in planned.steps[0].summary
