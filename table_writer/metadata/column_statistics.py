@@ -212,8 +212,8 @@ def collect_statistics(
         parquet_metadata: the file's footer, for the sizes.
 
     Returns:
-        A row for each indexed column. No rows at all when a decimal does not fit a bound: then no reader prunes the
-        file.
+        A row for each indexed column. No rows at all when a decimal does not fit a bound, or a text is not valid UTF-8:
+        then no reader prunes the file.
     """
     footer = BaseFileFooter(
         parquet_metadata.schema.to_arrow_schema().remove_metadata(), {}, parquet_metadata, 0, file_name
@@ -337,7 +337,7 @@ def statistics_of(
             size = sizes.get(column.name, (0, 0))
             row = [partition, file_name, column.name, kind, bounds.lower, bounds.upper]
             rows.append([*row, column.value_count, column.null_count, *size])
-    except UnfitDecimalError:
+    except (UnfitDecimalError, UnicodeDecodeError):  # another writer's text may be no UTF-8
         return STATISTICS_SCHEMA.empty_table()
     lists = list(zip(*rows, strict=True)) if rows else [()] * len(STATISTICS_SCHEMA)
     arrays = [pa.array(list(values), field.type) for values, field in zip(lists, STATISTICS_SCHEMA, strict=True)]

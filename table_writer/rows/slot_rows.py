@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 
 from table_format.base_file.reader import as_schema
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
-from table_format.errors import SchemaError
+from table_format.errors import RecordError, SchemaError
 from table_format.keys.partition_buckets import BucketRules
 from table_format.meta_columns import IS_DELETED, META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from table_format.schema.evolution import conform
+from table_format.schema.nested import holds
 from table_writer.encoding.meta_columns import add_meta_columns
 from table_writer.encoding.record_index_entries import refuse_long_keys
 from table_writer.plan.plan import BUCKET_COLUMN, GONE_COLUMN, FilePlan, KeyPlan
@@ -63,10 +64,40 @@ def _counts_of_rows(rules: BucketRules, rows: pa.Table) -> npt.NDArray[np.int32]
 
 
 def user_rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    """Rows in the table's types, without meta columns, each column in one piece."""
+    """Rows in the table's types, without meta columns, each column in one piece.
+
+    Raises:
+        RecordError: a text is not valid UTF-8.
+    """
     table = pa.Table.from_batches(list(batches))
     table = table.drop_columns([name for name in META_COLUMNS if name in table.column_names])
-    return conform(table, schema).combine_chunks()
+    rows = conform(table, schema).combine_chunks()
+    _refuse_broken_texts(rows)
+    return rows
+
+
+def _refuse_broken_texts(rows: pa.Table) -> None:
+    """Arrow takes texts as they are; one that is not valid would fail readers, and has no statistics."""
+    for field in rows.schema:
+        if not holds(field.type, pa.types.is_string):
+            continue
+        reason = _why_invalid(rows[field.name])
+        if reason and pa.types.is_nested(field.type):
+            # a part of nested values lies in arrays that have those of other rows, too
+            reason = _why_invalid(rows[field.name].take(pa.array(range(len(rows)))))
+        if reason:
+            raise RecordError(
+                f"column {field.name!r} has a text that is not valid UTF-8 ({reason}): give such bytes in a column of "
+                "binary values"
+            )
+
+
+def _why_invalid(column: Any) -> str:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        return str(error)
+    return ""
 
 
 def flushes(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[list[pa.RecordBatch]]:
