@@ -16,6 +16,7 @@ from hudi_catalog.sources.python_values import array_of, needs_type
 from hudi_catalog.sources.types import decoded, narrowed, type_in, zoned
 from table_format.errors import ArgumentError, HudiError, SchemaError
 from table_format.schema.evolution import conform, merge_schemas
+from table_writer.execution.sources import refuse_objects
 
 arrow: Any = pa
 
@@ -133,6 +134,7 @@ def _opened(rows: Any, columns: pa.Schema | None, time_zone: str | None) -> RowS
 
 
 def _of_stream(rows: Any) -> RowStream:
+    refuse_objects(rows)
     reader = imported(arrow.RecordBatchReader.from_stream, rows)
     again = _kind(rows).partition(".")[0] in _READ_AGAIN and not isinstance(rows, pa.RecordBatchReader)
     unread = iter([reader])

@@ -64,6 +64,20 @@ def refuse_untyped(schema: pa.Schema) -> None:
             raise SchemaError(f"column {field.name!r} has no type (void): give the column a type, e.g. by a cast")
 
 
+def refuse_objects(rows: object) -> None:
+    """Refuse a Polars frame with columns of Python objects, which come as their places in memory.
+
+    Raises:
+        SchemaError: it has one.
+    """
+    if type(rows).__module__.partition(".")[0] != "polars":
+        return
+    schema: Any = getattr(rows, "schema", None) or {}
+    for name, kind in schema.items():
+        if str(kind) == "Object":
+            raise SchemaError(f"column {name!r} holds Python objects, which have no type: give the column a type")
+
+
 def _has_no_fields(kind: pa.DataType) -> bool:
     return isinstance(kind, pa.StructType) and not kind.num_fields
 
@@ -251,6 +265,7 @@ def _source_of(rows: Any) -> _Source:
     if isinstance(rows, pa.RecordBatchReader):
         return _Source(rows.schema, lambda: iter(rows), again=False)
     if hasattr(rows, "__arrow_c_stream__"):
+        refuse_objects(rows)
         reader = pa.RecordBatchReader.from_stream(rows)
         return _Source(reader.schema, lambda: iter(reader), again=False)
     if callable(rows):

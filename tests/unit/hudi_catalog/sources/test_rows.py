@@ -17,6 +17,7 @@ import pytest
 from hudi_catalog import create_table
 from hudi_catalog.sources.rows import arrow_rows
 from table_format.errors import ArgumentError, OptionError, SchemaError
+from table_writer.writer import TableWriter
 
 CLOCK = dt.datetime(2026, 7, 1, 12)  # noqa: DTZ001  # without a zone on purpose
 NOON = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
@@ -236,3 +237,15 @@ def test_a_missing_item_is_not_the_end_of_the_rows(tmp_path: Path, make: Callabl
     assert table.scan().to_arrow()["id"].to_pylist() == [1]
     with pytest.raises(ArgumentError, match="item 1 of the rows is of the type int, and those before it are dicts"):
         table.upsert([{"id": 2}, 3])
+
+
+def test_polars_objects_are_refused_by_name(tmp_path):
+    frame = pl.DataFrame({"id": [1], "v": pl.Series([{"x"}], dtype=pl.Object)})
+    with pytest.raises(SchemaError, match=r"column 'v' holds Python objects.*give the column a type"):
+        create_table(tmp_path / "t", frame, record_key="id")
+    table = create_table(tmp_path / "t", "id bigint, v binary", record_key="id")
+    for rows in (frame, iter([frame])):
+        with pytest.raises(SchemaError, match="column 'v' holds Python objects"):
+            table.upsert(rows)
+    with pytest.raises(SchemaError, match="column 'v' holds Python objects"):
+        TableWriter.open(tmp_path / "t").upsert(frame)
