@@ -60,14 +60,21 @@ def path_segment(text: str | None, field: str, *, hive_style: bool, url_encode: 
     value = text or DEFAULT_PARTITION
     if url_encode:
         value = escape_path_name(value)
-    segment = f"{field}={value}" if hive_style else value
-    parts = segment.split("/")
-    if "" in parts or "." in parts or ".." in parts or parts[0] == ".hoodie" or "\x00" in segment:
-        raise RecordError(
-            f"partition column {field!r}: value {text!r} cannot be a folder name; "
-            "set hoodie.datasource.write.partitionpath.urlencode or change the value"
-        )
-    return segment
+    prefix = f"{field}=" if hive_style else ""
+    if _is_folder_name(prefix + value):
+        return prefix + value
+    remedy = "change the value"
+    if _is_folder_name(prefix + escape_path_name(value)):
+        remedy += ", or set hoodie.datasource.write.partitionpath.urlencode"
+    elif _is_folder_name(f"{field}={value}"):
+        remedy += ", or make the table with hoodie.datasource.write.hive_style_partitioning"
+    raise RecordError(f"partition column {field!r}: value {text!r} cannot be a folder name; {remedy}")
+
+
+def _is_folder_name(path: str) -> bool:
+    """Whether a path stays within the table, outside of `.hoodie`."""
+    parts = path.split("/")
+    return not ("" in parts or "." in parts or ".." in parts or parts[0] == ".hoodie" or "\x00" in path)
 
 
 def parse_partition_path(

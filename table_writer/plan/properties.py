@@ -120,6 +120,10 @@ def _refuse_absent(schema: pa.Schema, fields: Mapping[Option, Sequence[str]]) ->
     for option, names in fields.items():
         for name in names:
             members: Any = schema
+            if "." in name and name in schema.names:
+                raise SchemaError(
+                    f"column {name!r}, of {option.key}: names with dots are not supported; rename the column"
+                )
             for part in name.split("."):
                 known = [members.field(index).name for index in range(_member_count(members))]
                 if part not in known:

@@ -3,7 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from table_format.errors import OptionError
+import hudi_catalog
+from table_format.errors import OptionError, SchemaError
 from table_format.storage import Storage
 from table_writer import write_plans
 from table_writer.commit.create import create_table
@@ -35,3 +36,12 @@ def test_dates_in_three_folders_are_the_tables_for_good(tmp_path) -> None:
 def test_zone_dependent_keys_are_refused(tmp_path) -> None:
     with pytest.raises(OptionError, match=r"consistent\.logical\.timestamp"):
         key_plan(tmp_path, {ZONED: "true"})
+
+
+@pytest.mark.parametrize("role", ["record_key", "partition_by", "ordering"])
+def test_dots_in_names_of_key_columns_are_not_supported(tmp_path, role) -> None:
+    schema = pa.schema([("id", pa.int64()), ("a.b", pa.int64())])
+    with pytest.raises(SchemaError, match=r"column 'a\.b', of .*: names with dots are not supported; rename"):
+        hudi_catalog.create_table(tmp_path / "t", schema, **{"record_key": "id", role: "a.b"})
+    nested = pa.schema([("id", pa.int64()), ("a", pa.struct([("b", pa.int64())]))])
+    hudi_catalog.create_table(tmp_path / "t", nested, **{"record_key": "id", role: "a.b"})

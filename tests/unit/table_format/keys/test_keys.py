@@ -220,12 +220,26 @@ def test_dates_with_slashes():
     assert KeyGenerator(spec).partition_paths(batch).to_pylist() == ["1969/12/31"]
 
 
-@pytest.mark.parametrize("value", ["..", "a/../b", "/etc", "a//b", "a/", ".hoodie", ".hoodie/x", "a\0b"])
-def test_values_that_would_leave_their_folder(value):
-    with pytest.raises(RecordError, match="urlencode"):
+ENCODE, HIVE = "partitionpath.urlencode", "hive_style_partitioning"
+
+
+@pytest.mark.parametrize(
+    ("value", "remedies"),
+    [("..", [HIVE]), (".", [HIVE]), (".hoodie", [HIVE]), ("a\0b", [])]
+    + [(value, [ENCODE]) for value in ("a/../b", "/etc", "a//b", "a/", ".hoodie/x")],
+)
+def test_values_that_would_leave_their_folder(value, remedies):
+    with pytest.raises(RecordError, match="cannot be a folder name; change the value") as raised:
         path_segment(value, "p", hive_style=False, url_encode=False)
-    if "/" in value and "." not in value:
-        assert "/" not in path_segment(value, "p", hive_style=True, url_encode=True)
+    assert [remedy for remedy in (ENCODE, HIVE) if remedy in str(raised.value)] == remedies
+    for url_encode in (False, True):
+        if HIVE in remedies:
+            with pytest.raises(RecordError, match=HIVE):
+                path_segment(value, "p", hive_style=False, url_encode=url_encode)
+            assert path_segment(value, "p", hive_style=True, url_encode=url_encode) == f"p={value}"
+    if ENCODE in remedies:
+        for hive_style in (False, True):
+            assert "/" not in path_segment(value, "p", hive_style=hive_style, url_encode=True)
 
 
 @pytest.mark.parametrize(
