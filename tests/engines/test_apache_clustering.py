@@ -11,6 +11,7 @@ from table_format.errors import OptionError
 from table_writer.commit.clustering import pending_clusterings
 from tests.engines.apache_tables import record_index
 from tests.support.apache_hudi_client import ALL_VERSIONS, STAY_ON_SIX, ApacheError, ApacheHudi
+from tests.support.faults import FaultyStorage, dying
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64()), ("w", pa.float64())])
@@ -95,6 +96,39 @@ def test_apache_and_we_cluster_in_turns(release: Any, tmp_path: Path) -> None:
             table.bootstrap_index()  # 0.15's procedures leave it out of use
         table.upsert(put(batch(int(version[0]) + 5, 4)))
         check(path, apache, wanted)
+
+
+@pytest.mark.parametrize("version", ["0.15.0", "1.2.0"])
+def test_a_clustering_that_died(release: Any, tmp_path: Path, version: str) -> None:
+    """Apache takes it for a plan, which it reads and writes beside, and may run; our next write rolls it back."""
+    path, apache = tmp_path / "it", release(version)
+    table = create_table(
+        path, SCHEMA, record_key="id", partition_by="p", ordering="v", name="it", index="RECORD_INDEX", options=OURS
+    )
+    wanted: dict[str, tuple[Any, ...]] = {}
+
+    def put(rows: pa.Table) -> pa.Table:
+        wanted.update({row["id"]: tuple(row.values()) for row in rows.to_pylist()})
+        return rows
+
+    for number in range(3):
+        table.insert(put(batch(number)))
+    for key, value in STAY_ON_SIX.items():
+        apache.sql(f"SET {key}={value}")
+    with dying(25):
+        Table.open(FaultyStorage(str(path)), options=OURS).cluster(["v"])
+    check(path, apache, wanted)
+    apache.write(path, put(batch(8, 3)), JOB)
+    assert len(pending_clusterings(table.client.timeline())) == 1
+    table.upsert(put(batch(1, 3).set_column(2, "v", pa.array([90, 91, 92]))))
+    assert not table.client.timeline().pending
+    check(path, apache, wanted)
+    with dying(25):
+        Table.open(FaultyStorage(str(path)), options=OURS).cluster(["w"])
+    assert len(pending_clusterings(table.client.timeline())) == 1
+    apache.sql(f"CALL run_clustering(path => '{path}', op => 'execute')")
+    assert not pending_clusterings(table.client.timeline())
+    assert "CLUSTER" in [one.operation for one in check(path, apache, wanted).history()]
 
 
 def test_apache_reads_and_writes_on_after_a_resize(release: Any, tmp_path: Path) -> None:
