@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -16,7 +17,7 @@ from pushdown.expression import HudiExpression
 from spark_writer.executor import SparkExecutor
 from spark_writer.frame_rows import FrameRows
 from spark_writer.frames import get_record_locations, history_rows, metadata_frame
-from spark_writer.in_place.changed_rows import ChangedFrame
+from spark_writer.in_place.changed_rows import ChangedFrame, SelectedKeys
 from spark_writer.in_place.join_conditions import SPARK, join_of, spark_expressions
 from spark_writer.read.dataframe import scan_frame
 from spark_writer.read.shuffle_free import BucketGroups, as_condition, without_shuffle
@@ -387,13 +388,13 @@ class HudiTable(Table):
         if operation is not Operation.DELETE or not is_condition(rows):
             return super()._write(operation, rows, options, partitions)
         condition: Column | str = rows
-
-        def matching() -> FrameRows:
-            fields = dict.fromkeys((*self.config.record_key_fields, *self.config.partition_fields))
-            names = dict.fromkeys(field.split(".", 1)[0] for field in fields)
-            return FrameRows(self.to_df(condition).select(*names))
-
+        merged = WriteOptions.of_user(options, self._write_options)
         self.client.reload()
-        summary = self.writer.write(operation, options=options, renew=matching)
+        with contextlib.ExitStack() as stack:
+
+            def matching() -> RowSource:
+                return stack.enter_context(SelectedKeys(lambda: self.to_df(condition), self, merged))
+
+            summary = self.writer.write(operation, options=options, renew=matching)
         self.refresh()
         return summary

@@ -48,7 +48,7 @@ def write_groups_of_buckets(
     average = average_record(plans.timeline)
     write = IndexedWrite(
         rows=row_plan(plans, keys, target, tagged=looked_up, measured=average is None),
-        tags=TagPlan(delete=plans.operation is Operation.DELETE) if looked_up else None,
+        tags=TagPlan(delete=plans.operation is Operation.DELETE, selected=source.is_selected) if looked_up else None,
         index=BucketKeys(plans.client.storage, plans.files, keys.buckets) if looked_up else None,
         files=plans.files,
         placed=not plans.operation.replaces,

@@ -20,7 +20,7 @@ from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Duplicates, Operation, SortMode
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.path_limits import PathLimits
-from table_writer.plan.plan import CURRENT_SCHEMA, FilePlan, KeyPlan, ListedFiles
+from table_writer.plan.plan import CURRENT_SCHEMA, FROM_COLUMN, FilePlan, KeyPlan, ListedFiles
 from table_writer.record_index.resize import grow_empty_index
 from table_writer.tagging.files import CurrentFiles, GroupPaths, average_record, refuse_buckets, sizing
 from table_writer.tagging.moves import MovePlan
@@ -131,7 +131,7 @@ def row_plan(plans: WritePlans, keys: KeyPlan, target: pa.Schema, *, tagged: boo
     return RowPlan(
         keys=keys,
         schema=target,
-        payload=() if deletes else tuple(target.names),
+        payload=tuple(name for name in target.names if not deletes or name == FROM_COLUMN),
         ordering=() if deletes else plans.client.config.ordering_fields,
         flush_bytes=min(options.number(registry.FLUSH_BYTES) or 1, _BLOCK_BYTES),
         tagged=tagged,
@@ -213,6 +213,7 @@ def _tag_plan(plans: WritePlans, known: Known, keys: KeyPlan) -> TagPlan:
         move=move,
         delete=plans.operation is Operation.DELETE,
         moves=moves,
+        selected=plans.source is not None and plans.source.is_selected,
     )
 
 

@@ -37,6 +37,7 @@ from table_writer.plan.merge_rule import adopted_rule
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.properties import adopted_file_size, check_against_table, index_type, lacks_bucket_count
+from table_writer.rows.several_rows import Several, refuse_inexact
 from table_writer.slots.checked_count import CheckedCount
 from table_writer.slots.partition_files import PartitionFiles
 from table_writer.summary import WriteSummary
@@ -204,9 +205,9 @@ class WriteJob:
                 self.source = self.renew()
             # Again, like all that is read of the table: another writer may have added a column before the begin.
             schema = self._schema_after(batch)
-            outcome = self._write(transaction, batch, schema, progress)
             try:
-                self._check_new_keys(outcome)
+                outcome = self._write(transaction, batch, schema, progress)
+                self._check_rows(outcome)
             except RecordError as error:
                 raise_if_overtaken(self.client, transaction.timeline, transaction.instant, error)
                 raise
@@ -214,26 +215,28 @@ class WriteJob:
             self._commit(transaction, outcome, schema, numbered)
         return transaction.instant, outcome
 
-    def _check_new_keys(self, outcome: Outcome) -> None:
-        """Rows that were read from the table must be in it under the keys that are made of them."""
+    def _check_rows(self, outcome: Outcome) -> None:
+        """Rows that were read from the table must be in it under the keys that are made of them, and they alone."""
         if self.source is None:
             return
-        deleted, matched = sum(file.stat.num_deletes for file in outcome.files), self.source.matched
-        if matched is not None and deleted < matched:
+        stats = [file.stat for file in outcome.files]
+        deleted, matched = sum(stat.num_deletes for stat in stats), self.source.matched
+        if self.operation is Operation.DELETE and matched is not None and deleted < matched:
             raise RecordError(
                 f"{self.client.storage.uri}: {matched} rows match, and {deleted} would be deleted: either the record "
                 "keys that the table's properties give for its rows are not those that they have, or a key has rows "
                 "where its index does not say"
             )
-        if self.source.new_keys is None:
-            return
-        inserted = sum(file.stat.num_inserts for file in outcome.files)
-        if inserted != self.source.new_keys:
+        inserted, new = sum(stat.num_inserts for stat in stats), self.source.new_keys
+        if new is not None and inserted != new:
             raise RecordError(
-                f"{self.client.storage.uri}: {inserted} rows would be inserted, and {self.source.new_keys} are new: "
+                f"{self.client.storage.uri}: {inserted} rows would be inserted, and {new} are new: "
                 "either a new row has the record key of a row in another partition, or the record keys that the "
                 "table's properties give for its rows are not those that they have"
             )
+        if matched is not None:
+            changed = deleted + sum(stat.num_update_writes for stat in stats)
+            refuse_inexact(matched, changed, Several.total(file.several for file in outcome.files))
         gone = self.source.gone_keys
         if gone is not None and deleted != gone:
             raise RecordError(

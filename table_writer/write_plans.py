@@ -33,7 +33,7 @@ from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Duplicates, Operation
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.path_limits import PathLimits
-from table_writer.plan.plan import BaseFiles, FilePlan, KeyPlan
+from table_writer.plan.plan import FROM_COLUMN, BaseFiles, FilePlan, KeyPlan
 from table_writer.plan.properties import hash_fields
 from table_writer.slots.partition_files import PartitionFiles, matches_partition
 from table_writer.slots.split import distinct_partitions
@@ -115,10 +115,11 @@ class WritePlans:
         return self.source, self.batch
 
     def batch_target(self, batch: pa.Schema) -> pa.Schema:
-        """The batch's columns in the types that the table has after the write; the deletion flag is kept."""
+        """The batch's columns in the types that the table has after the write; those that are none of it are kept."""
         schema = self.schema
-        if IS_DELETED in batch.names and IS_DELETED not in schema.names:
-            schema = schema.append(batch.field(IS_DELETED))
+        for name in (IS_DELETED, FROM_COLUMN):
+            if name in batch.names and name not in schema.names:
+                schema = schema.append(batch.field(name))
         if self.operation is Operation.DELETE:
             schema = merge_schemas(schema, batch) if set(batch.names) & set(schema.names) else batch
         return pa.schema([schema.field(name) for name in storage_schema(batch).names])

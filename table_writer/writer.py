@@ -14,6 +14,7 @@ from catalog.table import Table
 from pushdown.expression import HudiExpression
 from table_format.config.table_config import TableConfig, require_writable
 from table_format.errors import OptionError
+from table_format.meta_columns import FILE_NAME
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
@@ -27,7 +28,8 @@ from table_writer.partition_ttl import expire_after_write
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
-from table_writer.plan.properties import new_table_properties
+from table_writer.plan.plan import FROM_COLUMN
+from table_writer.plan.properties import index_type, new_table_properties
 from table_writer.record_index.touched import retried_after_cleans
 from table_writer.summary import WriteSummary
 from table_writer.table_writes import Options, TableWrites
@@ -200,7 +202,7 @@ class TableWriter(TableWrites[ArrowData]):
         executor = self.executor(merged)
         operation = Operation(operation)
         if operation is Operation.DELETE and isinstance(rows, (str, HudiExpression)):
-            renew = partial(self._matching, rows)
+            renew = partial(self._matching, rows, merged)
         if renew is not None:
             timeline, rows = self._computed(renew)
         local = executor if isinstance(executor, LocalExecutor) else LocalExecutor.of(merged)
@@ -228,13 +230,10 @@ class TableWriter(TableWrites[ArrowData]):
             job.source = source
             return job.run()
 
-    def _matching(self, condition: str | HudiExpression) -> ScannedRows:
+    def _matching(self, condition: str | HudiExpression, options: WriteOptions) -> ScannedRows:
         """Keys of the rows that match now."""
-        config = self.client.config
-        fields = (*config.record_key_fields, *config.partition_fields)
-        columns = dict.fromkeys(field.split(".", 1)[0] for field in fields)
         table = Table(self.client) if self._reader is None else self._reader.refresh()
-        return MatchingRows(table.scan(condition, columns))
+        return MatchingRows(table.scan(condition, selected_columns(self.client.config, options)))
 
     def run_service(self, service: Callable[[TableClient, WriteOptions, Executor], T], options: Options | None) -> T:
         """Run a service on the table's current state; see `TableWrites`."""
@@ -271,21 +270,37 @@ class MatchingRows(ScannedRows):
         scan: what reads them.
     """
 
+    is_selected = True
+
     def __init__(self, scan: Scan) -> None:
         self._scan = scan
         super().__init__(scan, self._counted)
 
     def _counted(self) -> pa.RecordBatchReader:
         reader = self._scan.to_batch_reader()
+        names = [FROM_COLUMN if name == FILE_NAME else name for name in reader.schema.names]
 
         def batches() -> Iterator[pa.RecordBatch]:
             count = 0
             for batch in reader:
                 count += batch.num_rows
-                yield batch
+                yield batch.rename_columns(names)
             self.matched = count
 
-        return pa.RecordBatchReader.from_batches(reader.schema, batches())
+        schema = reader.schema.empty_table().rename_columns(names).schema
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def selected_columns(config: TableConfig, options: WriteOptions) -> list[str]:
+    """The columns that are read of rows which a change selects: their keys, and their file where an index finds them.
+
+    Args:
+        config: of the table.
+        options: of the change.
+    """
+    fields = (*config.record_key_fields, *config.partition_fields)
+    columns = list(dict.fromkeys(field.split(".", 1)[0] for field in fields))
+    return [*columns, FILE_NAME] if index_type(options, config) != "BUCKET" else columns
 
 
 def creation_options(

@@ -27,15 +27,17 @@ from spark_writer.read.generations import converted, is_converted
 from spark_writer.spark_types import arrow_schema
 from spark_writer.worker_errors import in_worker, workers_errors
 from table_format.errors import RecordError, SchemaError, did_you_mean
-from table_format.meta_columns import IS_DELETED, META_COLUMNS
+from table_format.meta_columns import FILE_NAME, IS_DELETED, META_COLUMNS
 from table_format.storage import Storage
 from table_writer.in_place.change import Change, key_columns
 from table_writer.in_place.clauses import CLAUSE, OLD, PRESENT, join_type
-from table_writer.in_place.computed import moved_record, moves_of, repeated_record
+from table_writer.in_place.computed import in_table, moved_record, moves_of, repeated_record, written_schema
 from table_writer.in_place.expressions import SOURCE, TARGET
 from table_writer.in_place.matching import MOST_VALUES, comparable_columns, filter_of_source
 from table_writer.in_place.moves import AFTER, BEFORE, KEY, Placing, meeting_records
 from table_writer.plan.options import WriteOptions
+from table_writer.plan.plan import FROM_COLUMN
+from table_writer.writer import selected_columns
 
 #: The place among parameters of a join's condition that is a Column.
 ON: Final = "on"
@@ -44,7 +46,50 @@ _VALUE: Final = "_hudi_catalog_value_"
 _PLACE: Final = _VALUE + "{}"
 
 
-class ChangedFrame(FrameRows, AbstractContextManager["ChangedFrame"]):
+class _HeldFrames(FrameRows, AbstractContextManager["_HeldFrames"]):
+    """Rows that are made of others, which Spark keeps until the context ends."""
+
+    def __init__(self, made: Callable[[], DataFrame]) -> None:
+        super().__init__(made)
+        self._held: list[DataFrame] = []
+
+    def __exit__(self, *_: object) -> None:
+        for frame in self._held:
+            frame.unpersist()
+        self._held.clear()
+
+    def _hold(self, frame: DataFrame) -> DataFrame:
+        """Keep rows that are used several times, unless their owner keeps them."""
+        level = frame.storageLevel
+        if not level.useMemory and not level.useDisk:
+            self._held.append(frame.persist())
+        return frame
+
+
+class SelectedKeys(_HeldFrames):
+    """The keys of the rows that a delete takes away; counted, and kept until the context ends.
+
+    Args:
+        select: makes a DataFrame of these rows, as the table is now.
+        reader: the table.
+        options: of the write.
+    """
+
+    is_selected = True
+
+    def __init__(self, select: Callable[[], DataFrame], reader: Table, options: WriteOptions) -> None:
+        super().__init__(self._keys)
+        self._select = select
+        self._columns = selected_columns(reader.client.config, options)
+
+    def _keys(self) -> DataFrame:
+        named = (_name(name).alias(FROM_COLUMN if name == FILE_NAME else name) for name in self._columns)
+        keys = self._hold(self._select().select(*named))
+        self.matched = keys.count()
+        return keys
+
+
+class ChangedFrame(_HeldFrames):
     """The rows of a change to upsert, of the table as it is when they are asked for first; kept until the context ends.
 
     Args:
@@ -62,35 +107,29 @@ class ChangedFrame(FrameRows, AbstractContextManager["ChangedFrame"]):
         self._change = change
         self._reader = reader
         self._options = options
-        self._held: list[DataFrame] = []
+        self.is_selected = not change.is_upsert
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns that are written."""
-        written = self._change.written
-        return written if self._change.is_upsert else written.append(pa.field(IS_DELETED, pa.bool_()))
+        return written_schema(self._change, self._options)
 
     def reads_table(self, storage: Storage, name: str) -> bool:  # noqa: ARG002 - they always do
         """They come from the table that is written."""
         return True
-
-    def __exit__(self, *_: object) -> None:
-        for frame in self._held:
-            frame.unpersist()
-        self._held.clear()
 
     def _rows(self) -> DataFrame:
         change = self._change
         source = None if change.source is None else self._hold(change.source)
         if change.is_upsert and source is not None:
             rows = source.select(*(_name(name) for name in self.schema.names))
-            _check(change, rows.withColumn(CLAUSE, F.lit(-1)), change.identity)
+            _check(change, rows.withColumn(CLAUSE, F.lit(-1)), change.identity, None)
             return rows
         rows = self._hold(_changed(change, self._target(source), source))
         with values_held():
             if change.moves:
                 return self._moving(rows)
-            self.new_keys = _check(change, rows, change.identity)
+            self.new_keys, self.matched = _check(change, rows, change.identity, self._reader)
         return rows.select(*(_name(name) for name in self.schema.names))
 
     def _moving(self, rows: DataFrame) -> DataFrame:
@@ -116,11 +155,16 @@ class ChangedFrame(FrameRows, AbstractContextManager["ChangedFrame"]):
                 deleted = of_left.join(of_taken.select(*place), place, "left_anti")
                 self.gone_keys = deleted.count()
             self.new_keys = fresh.count()
+            self.matched = placed.where(F.col(BEFORE).isNotNull()).count()
+        if FROM_COLUMN in taken.columns and not moves.by_index:  # the index has what was in their places before
+            taken = taken.withColumn(FROM_COLUMN, F.when(~moved, F.col(FROM_COLUMN)))
         names = self.schema.names
         gone = deleted.select(
             *(
                 F.expr("TRUE").alias(name)
                 if name == IS_DELETED
+                else F.col(FROM_COLUMN)
+                if name == FROM_COLUMN
                 else _name(OLD + name).alias(name)
                 if name in change.identity
                 else F.lit(None).cast(rows.schema[name].dataType).alias(name)
@@ -128,13 +172,6 @@ class ChangedFrame(FrameRows, AbstractContextManager["ChangedFrame"]):
             )
         )
         return taken.select(*map(_name, names)).unionByName(gone)
-
-    def _hold(self, frame: DataFrame) -> DataFrame:
-        """Keep rows that are used several times, unless their owner keeps them."""
-        level = frame.storageLevel
-        if not level.useMemory and not level.useDisk:
-            self._held.append(frame.persist())
-        return frame
 
     def _target(self, source: DataFrame | None) -> DataFrame:
         """Rows of the table that the change may concern; those of files that may hold such rows."""
@@ -185,6 +222,7 @@ def _changed(change: Change, target: DataFrame, source: DataFrame | None) -> Dat
     }
     named = {place: f"{_VALUE}{number}" for number, place in enumerate(values)}
     old = [_of(change, TARGET, name).alias(OLD + name) for name in change.identity]
+    old.append(_of(change, TARGET, FILE_NAME).alias(FROM_COLUMN))
     staged = rows.select(CLAUSE, *old, *(value.alias(named[place]) for place, value in values.items()))
     staged_types = {field.name: field.dataType for field in staged.schema.fields}
 
@@ -194,7 +232,8 @@ def _changed(change: Change, target: DataFrame, source: DataFrame | None) -> Dat
 
     deleting = [number for number, clause in enumerate(change.clauses) if clause.values is None]
     gone = F.col(CLAUSE).isin(deleting) if deleting else F.expr("FALSE")
-    return staged.select(CLAUSE, *(OLD + name for name in change.identity), *map(column, kinds), gone.alias(IS_DELETED))
+    before = (OLD + name for name in change.identity)
+    return staged.select(CLAUSE, FROM_COLUMN, *before, *map(column, kinds), gone.alias(IS_DELETED))
 
 
 def _clause(change: Change) -> Column:
@@ -280,8 +319,18 @@ def _refuse_meeting(rows: DataFrame, place: Sequence[str]) -> None:
         raise meeting_records("/".join(str(first[0][name]) for name in reversed(place)), several.count())
 
 
-def _check(change: Change, rows: DataFrame, names: Sequence[str]) -> int:
-    """Refuse several rows for a record, and records that would move. Returns the number of inserted rows."""
+def _check(change: Change, rows: DataFrame, names: Sequence[str], reader: Table | None) -> tuple[int, int]:
+    """Refuse several rows for a record, and records that would move.
+
+    Args:
+        change: an update's rows are looked at as they are written.
+        rows: its rows.
+        names: columns that must stay as they are.
+        reader: the table; None where rows of the source are not joined with its rows.
+
+    Returns:
+        How many rows are new, and how many are the table's.
+    """
     moves = [_moved(change, name) for name in names if OLD + name in rows.columns]
     moved = F.coalesce(*moves) if moves else F.lit(None)
     inserted = F.col(CLAUSE).isin(change.inserting) if change.inserting else F.expr("FALSE")
@@ -296,12 +345,16 @@ def _check(change: Change, rows: DataFrame, names: Sequence[str]) -> int:
         F.count(F.when(repeated, 1)),
         F.first(F.when(repeated, F.struct(*map(_name, change.identity))), ignorenulls=True),
         F.first("moved", ignorenulls=True),
+        F.sum("rows"),
+        F.first(F.when(repeated, F.col("rows")), ignorenulls=True),
     ).collect()[0]
     if facts[3] is not None:
         raise moved_record(*facts[3])
     if change.source is not None and facts[1]:
-        raise repeated_record(facts[1], facts[2].asDict())
-    return int(facts[0] or 0)
+        record = facts[2].asDict()
+        raise repeated_record(facts[1], record, in_table=in_table(reader, record, facts[5]))
+    new = int(facts[0] or 0)
+    return new, int(facts[4] or 0) - new
 
 
 def _moved(change: Change, name: str) -> Column:

@@ -94,12 +94,15 @@ class RowSource(Rows[pa.RecordBatch]):
         is_computed: whether they were computed from those of the table: they win whatever the ordering values are.
         new_keys: how many of the rows read so far have a record key that the table lacks; None if that is not known.
         gone_keys: likewise how many records they delete.
-        matched: of keys to delete that were read from the table, how many rows have them; None for others.
+        is_selected: whether each row stands for one of the table that a condition selected, or for a new one: no other
+            row may change.
+        matched: of these, how many rows of the table were selected; None where that is not known.
     """
 
     is_computed: bool = False
     new_keys: int | None = None
     gone_keys: int | None = None
+    is_selected: bool = False
     matched: int | None = None
 
     @property

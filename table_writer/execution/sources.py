@@ -17,6 +17,7 @@ from table_format.schema.nested import holds
 from table_format.storage import Storage
 from table_writer.execution.exchange import Segment, Segments, SpillFile, SpillFolder
 from table_writer.execution.executor import RowSource
+from table_writer.plan.plan import FROM_COLUMN
 
 _SAMPLE_ROWS: Final = 4096
 
@@ -83,13 +84,14 @@ def _has_no_fields(kind: pa.DataType) -> bool:
 
 
 def without_delete_flag(batch: pa.Schema, table: pa.Schema | None) -> pa.Schema:
-    """A batch's columns without `_hoodie_is_deleted`, which marks rows to delete and is not a column of the table.
+    """A batch's columns without `_hoodie_is_deleted`, which marks rows to delete, and the files that rows are from.
 
-    It stays where the table has such a column. It must be boolean.
+    The mark stays where the table has such a column. It must be boolean.
 
     Raises:
         SchemaError: it is not.
     """
+    batch = pa.schema([field for field in batch if field.name != FROM_COLUMN])
     position = batch.get_field_index(IS_DELETED)
     if position < 0 or (table is not None and IS_DELETED in table.names):
         return batch
@@ -179,6 +181,7 @@ class ComputedRows(ArrowRows):
         memory: see `ArrowRows`.
         folder: see `ArrowRows`.
         uri: of the table.
+        selected: see `RowSource.is_selected`.
     """
 
     is_computed = True
@@ -191,9 +194,11 @@ class ComputedRows(ArrowRows):
         memory: int,
         folder: str | None,
         uri: str,
+        selected: bool,
     ) -> None:
         super().__init__(pa.RecordBatchReader.from_batches(schema, batches(self)), memory=memory, folder=folder)
         self._uri = uri
+        self.is_selected = selected
 
     def reads_table(self, storage: Storage, name: str) -> bool:  # noqa: ARG002  # a location is more exact
         """Whether the table is the one being written."""

@@ -21,6 +21,7 @@ from table_writer.plan.operations import Duplicates
 from table_writer.plan.plan import CurrentFile, FilePlan, TaskIdentity
 from table_writer.rows.merge import RowChanges, row_changes
 from table_writer.rows.ordering import ordering_columns
+from table_writer.rows.several_rows import Several
 from table_writer.rows.slot_rows import Incoming
 from table_writer.timeline import markers
 
@@ -61,6 +62,7 @@ class WrittenFile:
         index_deltas: delta files of its task's changes to the record index; set on one file of the task.
         inserted: record keys that are new in the file; only within the task, they do not go to the driver.
         deleted: record keys that the file no longer holds; only within the task.
+        several: the records of which it changed several rows.
     """
 
     stat: WriteStat
@@ -69,6 +71,7 @@ class WrittenFile:
     index_deltas: tuple[DeltaFile, ...] = ()
     inserted: Any = field(default=None, compare=False)
     deleted: Any = field(default=None, compare=False)
+    several: Several = field(default_factory=Several)
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,7 @@ class FileChange:
         inserted_rows: int | None = None,
         updated_rows: int = 0,
         deleted_rows: int = 0,
+        several: Several | None = None,
     ) -> WrittenFile:
         """The new version, with its write stat.
 
@@ -175,6 +179,7 @@ class FileChange:
             inserted_rows: rows that are new in the file; None for as many as `inserted`.
             updated_rows: rows whose values were replaced.
             deleted_rows: rows that were deleted.
+            several: see `WrittenFile`; None for none.
         """
         elapsed = int((time.monotonic() - self.started) * 1000)
         stat = WriteStat(
@@ -194,7 +199,7 @@ class FileChange:
                 "totalCreateTime": elapsed if self.previous is None else 0,
             },
         )
-        return WrittenFile(stat, statistics, work, inserted=inserted, deleted=deleted)
+        return WrittenFile(stat, statistics, work, inserted=inserted, deleted=deleted, several=several or Several())
 
     def merged(
         self,
@@ -207,13 +212,16 @@ class FileChange:
         statistics: pa.Table | None,
     ) -> WrittenFile:
         """The new version after some changes to rows of the previous one, whose keys are `old_keys`."""
+        gone = old_keys.take(from_numpy(changes.gone))
+        deleted = pc.unique(gone)
         return self.written(
             size,
             row_count,
             work,
             statistics,
             inserted=self.incoming.keys.take(from_numpy(changes.inserted)),
-            deleted=pc.unique(old_keys.take(from_numpy(changes.gone))),
+            deleted=deleted,
             updated_rows=len(changes.replaced),
             deleted_rows=len(changes.gone),
+            several=Several.of(self.incoming.keys, changes.by, gone, deleted),
         )

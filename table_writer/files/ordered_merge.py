@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +24,7 @@ from table_writer.files.file_change import FileChange, WrittenFile
 from table_writer.files.rewrite import ChangedKeys, current_schema, store_parts, written_in_parts
 from table_writer.plan.plan import CurrentFile, FilePlan
 from table_writer.rows.merge import is_sorted, merged_rows, merged_values, positions_after, with_constants
+from table_writer.rows.several_rows import Several
 from table_writer.rows.slot_rows import Incoming
 
 _KEY: Final = pa.schema([META_FIELDS[2]])
@@ -39,6 +40,7 @@ class _Counts:
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
+    several: Several = field(default_factory=Several)
 
 
 def rows_size(plan: FilePlan, path: str) -> int:
@@ -74,7 +76,13 @@ def merge_in_order(
         change.plan.storage.delete(change.target)
         return None
     return written_in_parts(
-        change, result, statistics, inserted=counts.inserted, updated=counts.updated, deleted=counts.deleted
+        change,
+        result,
+        statistics,
+        inserted=counts.inserted,
+        updated=counts.updated,
+        deleted=counts.deleted,
+        several=counts.several,
     )
 
 
@@ -92,9 +100,10 @@ def _merged(
         counts.inserted += len(changes.inserted)
         counts.updated += len(changes.replaced)
         counts.deleted += len(changes.gone)
-        changed_keys(
-            incoming.keys.take(from_numpy(changes.inserted)), pc.unique(old_keys.take(from_numpy(changes.gone)))
-        )
+        gone = old_keys.take(from_numpy(changes.gone))
+        deleted = pc.unique(gone)
+        counts.several = Several.total((counts.several, Several.of(incoming.keys, changes.by, gone, deleted)))
+        changed_keys(incoming.keys.take(from_numpy(changes.inserted)), deleted)
         merged = merged_rows(old_keys, incoming.keys, changes)
         added = old.slice(0, 0) if change.plan.delete else part.added
         rows = merged_values(old, added, merged.rows, merged.places, incoming.kept_columns)

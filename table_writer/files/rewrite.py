@@ -18,6 +18,7 @@ from table_writer.files.file_change import EncodedWork, FileChange, WrittenFile
 from table_writer.metadata.column_statistics import GrowingBounds, collect_statistics, statistics_of, value_type
 from table_writer.plan.plan import FilePlan
 from table_writer.rows.merge import RowChanges, merged_rows, merged_values, with_constants
+from table_writer.rows.several_rows import Several
 
 ChangedKeys = Callable[[Any, Any], None]
 """Takes record keys that are new in a file, and record keys that it no longer holds."""
@@ -92,6 +93,7 @@ def written_in_parts(
     inserted: int,
     updated: int = 0,
     deleted: int = 0,
+    several: Several | None = None,
 ) -> WrittenFile:
     """A file that `store_parts` wrote, with counts of rows; its keys were reported part by part."""
     none: Any = pa.array([], pa.string())
@@ -105,6 +107,7 @@ def written_in_parts(
         inserted_rows=inserted,
         updated_rows=updated,
         deleted_rows=deleted,
+        several=several,
     )
 
 

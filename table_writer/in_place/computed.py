@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.table import Table
+from pushdown.builder import col
+from pushdown.expression import all_of
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk
-from table_format.errors import RecordError, require
-from table_format.meta_columns import IS_DELETED
+from table_format.errors import HudiError, RecordError, require
+from table_format.meta_columns import FILE_NAME, IS_DELETED
 from table_format.schema.evolution import conform
 from table_writer.execution.local import LocalExecutor
 from table_writer.execution.sources import ComputedRows
@@ -24,7 +26,9 @@ from table_writer.in_place.expressions import SOURCE, TARGET, named, quoted, tex
 from table_writer.in_place.matching import filter_of_source, most_selective, rows_to_join
 from table_writer.in_place.moves import Moves, Placing
 from table_writer.plan.options import WriteOptions
+from table_writer.plan.plan import FROM_COLUMN
 from table_writer.plan.properties import index_type
+from table_writer.rows.several_rows import several_rows
 from table_writer.write_plans import key_plan
 
 _SHARE = 4
@@ -149,34 +153,53 @@ def computed_rows(change: Change, options: WriteOptions, reader: Table | None = 
     """
     executor = LocalExecutor.of(options)
     memory = executor.memory // _SHARE
-    written = change.written if change.is_upsert else change.written.append(pa.field(IS_DELETED, pa.bool_()))
+    indexed = index_type(options, change.client.config) != "BUCKET"
+    written = written_schema(change, options)
 
     def batches(rows: ComputedRows) -> Iterator[pa.RecordBatch]:
         if change.is_upsert:
             yield from _source_rows(change)
             return
         if change.moves:
-            yield from _moving_rows(change, options, rows, written, _tables(change, memory, reader))
+            yield from _moving_rows(change, options, rows, written, _tables(change, memory, reader, indexed=indexed))
             return
         identities: list[pa.Table] = []
-        rows.new_keys = 0
-        for table in _tables(change, memory, reader):
-            rows.new_keys += _count_new(change, table)
+        rows.new_keys = rows.matched = 0
+        for table in _tables(change, memory, reader, indexed=indexed):
+            new = _count_new(change, table)
+            rows.new_keys, rows.matched = rows.new_keys + new, rows.matched + len(table) - new
             _check_identity(change, table, change.identity)
             changed = conform(table.select(written.names), written)
-            identities.append(changed.select(change.identity))
+            if change.source is not None:
+                identities.append(changed.select(change.identity))
             yield from changed.combine_chunks().to_batches()
-        if change.source is not None:
-            _refuse_repeated(identities)
+        _refuse_repeated(identities, Table(change.client) if reader is None else reader)
 
-    return ComputedRows(written, batches, memory=memory, folder=executor.folder, uri=change.client.storage.uri)
-
-
-def _tables(change: Change, memory: int, reader: Table | None) -> Iterator[pa.Table]:
-    """The result of the query, in parts."""
-    query = Query(
-        change.written, change.identity, change.clauses, change.on, change.identity, change.expressions.parameters
+    return ComputedRows(
+        written,
+        batches,
+        memory=memory,
+        folder=executor.folder,
+        uri=change.client.storage.uri,
+        selected=not change.is_upsert,
     )
+
+
+def written_schema(change: Change, options: WriteOptions) -> pa.Schema:
+    """The columns of the rows to upsert: those that are written, and what else the write needs to know of them."""
+    if change.is_upsert:
+        return change.written
+    written = change.written.append(pa.field(IS_DELETED, pa.bool_()))
+    if index_type(options, change.client.config) == "BUCKET":
+        return written
+    return written.append(pa.field(FROM_COLUMN, pa.string()))
+
+
+def _tables(change: Change, memory: int, reader: Table | None, *, indexed: bool) -> Iterator[pa.Table]:
+    """The result of the query, in parts; where an index finds records, with the names of the rows' files."""
+    stored = [FILE_NAME] if indexed else []
+    old, parameters = [*change.identity, *stored], change.expressions.parameters
+    query = Query(change.written, change.identity, change.clauses, change.on, old, parameters)
     source, wanted, values = change.source, change.filter, None
     if source is not None and change.condition is not None:
         if not change.reads_all:
@@ -184,13 +207,14 @@ def _tables(change: Change, memory: int, reader: Table | None) -> Iterator[pa.Ta
             values = most_selective(change.condition, change.schema, source)
         source = source.append_column(PRESENT, from_numpy(np.ones(len(source), np.bool_)))
     table = Table(change.client) if reader is None else reader.refresh()
-    target = table.scan(wanted, change.read).to_batch_reader()
+    target = table.scan(wanted, [*change.read, *stored]).to_batch_reader()
     if values is not None:
         # most rows of the files that are read match none, and DuckDB would take a second for a few million
         batches = (rows_to_join(batch, *values) for batch in target)
         target = pa.RecordBatchReader.from_batches(target.schema, batches)
     for batch in query.run(target, source, memory):
-        yield pa.Table.from_batches([batch])
+        rows = pa.Table.from_batches([batch])
+        yield rows.rename_columns([FROM_COLUMN if name == OLD + FILE_NAME else name for name in rows.column_names])
 
 
 def _moving_rows(
@@ -211,7 +235,7 @@ def _moving_rows(
         }
         deleting = pa.table(list(columns.values()), names=schema.names)
         yield from conform(deleting, schema).combine_chunks().to_batches()
-    rows.new_keys, rows.gone_keys = moves.new_keys, moves.gone_keys
+    rows.new_keys, rows.gone_keys, rows.matched = moves.new_keys, moves.gone_keys, moves.matched
 
 
 def moves_of(change: Change, options: WriteOptions) -> Moves:
@@ -226,7 +250,7 @@ def moves_of(change: Change, options: WriteOptions) -> Moves:
 def _source_rows(change: Change) -> Iterator[pa.RecordBatch]:
     """The rows of the source, to be upserted as they are."""
     rows = conform(change.source, change.written)
-    _refuse_repeated([rows.select(change.identity)])
+    _refuse_repeated([rows.select(change.identity)], None)
     yield from rows.to_batches()
 
 
@@ -255,20 +279,41 @@ def moved_record(column: str, old: object, new: object) -> RecordError:
     )
 
 
-def _refuse_repeated(identities: Sequence[pa.Table]) -> None:
-    """Refuse rows of the source that change or insert one record several times."""
+def _refuse_repeated(identities: Sequence[pa.Table], reader: Table | None) -> None:
+    """Refuse several rows for one record; with the table where they are those of a join with its rows."""
     if not identities:
         return
     rows = pa.concat_tables(identities)
     counts = rows.group_by(rows.column_names).aggregate([([], "count_all")])
     repeated = counts.filter(pc.greater(counts["count_all"], 1))
     if repeated.num_rows:
-        record = repeated.slice(0, 1).drop_columns(["count_all"]).to_pylist()[0]
-        raise repeated_record(repeated.num_rows, record)
+        record = repeated.slice(0, 1).to_pylist()[0]
+        rows_of_it = record.pop("count_all")
+        raise repeated_record(repeated.num_rows, record, in_table=in_table(reader, record, rows_of_it))
 
 
-def repeated_record(count: int, record: object) -> RecordError:
-    """The refusal of a source with several rows for a record, of which one is shown."""
+def in_table(reader: Table | None, record: Mapping[str, Any], count: int) -> bool:
+    """Whether it is the table that has several rows of a record.
+
+    Args:
+        reader: the table; None if none of its rows were joined.
+        record: values of the columns of key and partition.
+        count: rows of the record in the join: as many as the table's where one of the source matches.
+    """
+    if reader is None:
+        return False
+    try:
+        same = (col(name).is_null() if value is None else col(name) == value for name, value in record.items())
+        stored = reader.scan(all_of(*same), list(record)).count()
+    except HudiError:
+        return False  # such as a struct, which has no comparison
+    return count <= stored > 1
+
+
+def repeated_record(count: int, record: object, *, in_table: bool = False) -> RecordError:
+    """The refusal of a merge with several rows for a record, of which one is shown; see `in_table`."""
+    if in_table:
+        return several_rows(count, record, "several of them match one row of the source")
     return RecordError(
         f"{count} record(s) have several rows in the source, such as {record}: which one is meant is not known; leave "
         "one row of each"

@@ -20,6 +20,7 @@ from table_format.meta_columns import IS_DELETED
 from table_format.schema.evolution import conform
 from table_writer.in_place.clauses import CLAUSE, OLD
 from table_writer.plan import option_registry as registry
+from table_writer.plan.plan import FROM_COLUMN
 
 #: Of a write that may move records.
 OPTIONS: Final = {registry.MOVE_PARTITION.key: "true"}
@@ -71,18 +72,21 @@ class Moves:
         by_index: whether writes find records by the record index of the whole table.
         new_keys: of the rows seen, how many must be inserted; known at the end.
         gone_keys: likewise how many records must be deleted.
+        matched: likewise how many are rows of the table.
     """
 
     placing: Placing
     by_index: bool
     new_keys: int = 0
     gone_keys: int = 0
+    matched: int = 0
     _taken: list[pa.Table] = field(default_factory=list)
     _left: list[pa.Table] = field(default_factory=list)
 
     def rows_to_write(self, rows: pa.Table) -> pa.Table:
         """The new versions among some rows of the change."""
         places = self.placing(rows)
+        self.matched += len(rows) - places[BEFORE].null_count
         stays = pc.is_valid(places[AFTER])
         moved = pc.fill_null(pc.not_equal(places[BEFORE], places[AFTER]), False)
         fresh = pc.or_(pc.is_null(places[BEFORE]), moved)
@@ -91,6 +95,11 @@ class Moves:
         left = pa.table({"place": self._places(places, BEFORE), "moved": moved})
         for name in self.placing.identity.names:
             left = left.append_column(name, rows[OLD + name])
+        if FROM_COLUMN in rows.column_names:
+            left = left.append_column(FROM_COLUMN, rows[FROM_COLUMN])
+            if not self.by_index:  # the index has what was in their places before
+                known = pc.if_else(moved, pa.scalar(None, pa.string()), rows[FROM_COLUMN])
+                rows = rows.set_column(rows.column_names.index(FROM_COLUMN), FROM_COLUMN, known)
         self._left.append(left.filter(pc.or_(moved, pc.invert(stays))))
         return rows.filter(stays)
 
@@ -120,7 +129,7 @@ class Moves:
             self.new_keys = _count(pc.and_(taken["fresh"], pc.invert(came_free)))
             left = left.filter(pc.invert(pc.is_in(left["place"], value_set=one_chunk(taken["place"]))))
             self.gone_keys = len(left)
-        return left.select(self.placing.identity.names)
+        return left.drop_columns(["place", "moved"])
 
 
 def _refuse_meeting(places: Any) -> None:
@@ -134,8 +143,8 @@ def _refuse_meeting(places: Any) -> None:
 def meeting_records(place: str, count: int = 1) -> RecordError:
     """The refusal of a change after which two rows would be one record."""
     return RecordError(
-        f"{count} record(s) would come from several rows, such as {place!r}: there are several rows in the source, or "
-        "a row moves to a partition that has, or gets, another row of its key; leave one of them out"
+        f"{count} record(s) would come from several rows, such as {place!r}: there are several rows in the source or "
+        "in the table, or a row moves to a partition that has, or gets, another row of its key; leave one of them out"
     )
 
 

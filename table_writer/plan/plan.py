@@ -29,6 +29,10 @@ GONE_COLUMN = "_hudi_catalog_gone"
 """Name of a boolean column: true on rows that only delete their key in their file group, regardless of ordering values,
 such as the old location of a record that moves to another partition."""
 
+FROM_COLUMN = "_hudi_catalog_from"
+"""Name under which rows that a condition selected from the table carry the name of their file, where an index finds
+records: it may know another row of the key."""
+
 _CURRENT: dict[str, pa.DataType] = {
     "partition": pa.string(),
     "bucket": pa.int32(),

@@ -20,6 +20,7 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, val
 from table_format.meta_columns import RECORD_KEY
 from table_format.storage import Storage
 from table_format.threads import in_threads
+from table_writer.rows.several_rows import several_rows
 from table_writer.slots.current import bucket_numbers
 from table_writer.slots.partition_files import PartitionFiles
 from table_writer.surgery.locate import KeyRange, candidate_groups, key_ranges
@@ -49,7 +50,7 @@ class BucketKeys:
     files: PartitionFiles
     count: int
 
-    def tags(self, slim: pa.Table, *, delete: bool) -> Tags:
+    def tags(self, slim: pa.Table, *, delete: bool, selected: bool = False) -> Tags:
         """The file groups of all rows. A row whose key is in several goes to each of them.
 
         What becomes of a row is decided there, by all rows of its key.
@@ -57,8 +58,10 @@ class BucketKeys:
         Args:
             slim: see `slim_rows`, with buckets.
             delete: rows are keys to delete: those that are nowhere go nowhere.
+            selected: see `TagPlan`.
 
         Raises:
+            RecordError: other rows than the selected ones would change.
             UnsupportedTableError: a file whose name has no bucket.
             HudiError: a file cannot be read.
         """
@@ -72,6 +75,8 @@ class BucketKeys:
         pairs = [pair for of_home in in_threads(_Lookup.pairs, lookups) for pair in of_home]
         rows = np.concatenate([np.empty(0, np.int64), *(rows for _, rows in pairs)])
         numbers = np.repeat(np.array([number for number, _ in pairs], np.int32), [len(rows) for _, rows in pairs])
+        if selected:
+            _refuse_others(keys, rows, delete=delete)
         if not delete:
             new = np.ones(slim.num_rows, np.bool_)
             new[rows] = False
@@ -195,6 +200,26 @@ class _Spans:
         before = np.cumsum(counts) - counts
         places: Rows = np.arange(int(counts.sum())) + np.repeat(firsts - before, counts)
         return np.take(self.order, places)
+
+
+def _refuse_others(keys: Any, rows: Rows, *, delete: bool) -> None:
+    """Refuse selected rows whose keys other files have, too; what one file does with them is seen as it is written.
+
+    Args:
+        keys: of the selected rows.
+        rows: for each file the selected rows whose keys it has.
+        delete: rows may go from as many files as were selected.
+    """
+    files = np.bincount(rows, minlength=len(keys))
+    if files.max(initial=0) < 2:
+        return
+    encoded = keys.dictionary_encode()
+    codes = to_numpy(encoded.indices)
+    selected = np.bincount(codes)[codes] if delete else 1
+    wrong = np.flatnonzero(files > selected)
+    if len(wrong):
+        records = len(np.unique(codes[wrong]))
+        raise several_rows(records, keys[int(wrong[0])].as_py(), "files of their bucket have other rows of them")
 
 
 def _overlap(bounds: KeyRange, first: str, last: str) -> bool:

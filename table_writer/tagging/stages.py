@@ -88,7 +88,7 @@ def spread_blocks(plan: SpreadPlan, blocks: Iterator[Block], _: TaskIdentity) ->
 def tags_of(slim: pa.Table, index: RecordIndex | BucketKeys | None, plan: TagPlan) -> Tags:
     """What to do with rows: one of each key where an index has all keys, and all of them where buckets have files."""
     if isinstance(index, BucketKeys):
-        return index.tags(slim, delete=plan.delete)
+        return index.tags(slim, delete=plan.delete, selected=plan.selected)
     return tag_rows(slim, None if index is None else index.find, plan)
 
 

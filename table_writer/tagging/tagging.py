@@ -20,9 +20,11 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.errors import RecordError, SchemaError
 from table_format.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from table_format.metadata_table.record_index_shard import Found
-from table_writer.plan.plan import HOME_COLUMN
+from table_format.slices.file_names import BaseFileName
+from table_writer.plan.plan import FROM_COLUMN, HOME_COLUMN
 from table_writer.rows.merge import sorted_rows
 from table_writer.rows.ordering import ordering_columns
+from table_writer.rows.several_rows import several_rows
 from table_writer.tagging.moves import MovePlan, lost_moves
 
 Rows = npt.NDArray[np.int64]
@@ -60,6 +62,7 @@ class TagPlan:
         move: a record whose partition changes moves there; else it stays in its partition.
         delete: rows are keys to delete.
         moves: where ordering values of current versions are read; None if the later write wins.
+        selected: no other rows may change than those that a condition selected; see `RowSource.is_selected`.
     """
 
     known: Known = Known.MERGE
@@ -67,6 +70,7 @@ class TagPlan:
     move: bool = False
     delete: bool = False
     moves: MovePlan | None = None
+    selected: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ def partitions_of_names(names: Any) -> Any:
 
 
 def slim_rows(rows: pa.Table, ordering: Sequence[str]) -> pa.Table:
-    """The columns of keyed rows that tagging needs: key, partition path, bucket, deletion mark and ordering values.
+    """The columns of keyed rows that tagging needs: key, partition, bucket, file, deletion mark, ordering values.
 
     Raises:
         SchemaError: the deletion mark is not a boolean.
@@ -121,8 +125,9 @@ def slim_rows(rows: pa.Table, ordering: Sequence[str]) -> pa.Table:
     columns = {RECORD_KEY: rows.column(RECORD_KEY)}
     if PARTITION_PATH in rows.column_names:
         columns[PARTITION_PATH] = rows.column(PARTITION_PATH)
-    if HOME_COLUMN in rows.column_names:
-        columns[HOME_COLUMN] = rows.column(HOME_COLUMN)
+    for name in (HOME_COLUMN, FROM_COLUMN):
+        if name in rows.column_names:
+            columns[name] = rows.column(name)
     if IS_DELETED in rows.column_names:
         flags: Any = rows.column(IS_DELETED)
         if not pa.types.is_boolean(flags.type):
@@ -143,7 +148,7 @@ def tag_rows(slim: pa.Table, lookup: Lookup | None, plan: TagPlan) -> Tags:
         plan: see `TagPlan`.
 
     Raises:
-        RecordError: a key is there already and `known` is FAIL.
+        RecordError: a key is there already and `known` is FAIL; or the index names another row than was selected.
         RecordIndexError: a record that moves is not where the index has it.
     """
     keys = one_chunk(slim[RECORD_KEY])
@@ -161,6 +166,8 @@ def tag_rows(slim: pa.Table, lookup: Lookup | None, plan: TagPlan) -> Tags:
             locations = locations.part(to_numpy(here).astype(np.bool_))
         named = file_names_of(locations.places["partition"], locations.places["file_id"]).dictionary_encode()
         numbers[locations.rows], groups = to_numpy(named.indices)[locations.codes], named.dictionary
+        if FROM_COLUMN in slim.column_names:
+            _refuse_others(slim, identity, rows, numbers, groups)
     deletes = np.full(len(rows), plan.delete)
     if _DELETED in slim.column_names:
         deletes |= to_numpy(one_chunk(slim[_DELETED]).take(from_numpy(rows))).astype(np.bool_)
@@ -189,6 +196,35 @@ def tag_rows(slim: pa.Table, lookup: Lookup | None, plan: TagPlan) -> Tags:
         old = groups.take(from_numpy(numbers[moving]))
         lost = lost_moves(plan.moves, keys.take(from_numpy(moving)), old, coming)
     return _moved(tags, moving, lost)
+
+
+def _refuse_others(slim: pa.Table, identity: Any, rows: Rows, numbers: Numbers, groups: Any) -> None:
+    """Refuse rows that a condition selected in other files than the index has for their keys.
+
+    Args:
+        slim: see `tag_rows`.
+        identity: what is unique of each row.
+        rows: positions of one row of each key.
+        numbers: of the file groups of these.
+        groups: see `Tags`.
+    """
+    files: Any = one_chunk(slim[FROM_COLUMN]).dictionary_encode()
+    known = {place_of(name)[1]: number for number, name in enumerate(groups.to_pylist())}
+    parsed = [BaseFileName.parse(name) for name in files.dictionary.to_pylist()]
+    of_file = np.array([NEW, *(known.get(name.file_id, -2) if name else NEW for name in parsed)], np.int32)
+    own = of_file[
+        to_numpy(files.indices.fill_null(-1)).astype(np.int64) + 1
+    ]  # where nothing is known, nothing is wrong
+    located = np.empty(len(identity), np.int32)
+    if len(rows) == len(identity):
+        located[rows] = numbers
+    else:
+        located = numbers[to_numpy(pc.index_in(identity, value_set=identity.take(from_numpy(rows))))]
+    # a row whose file is not known is not wrong, and one that is nowhere is seen by the number of changed rows
+    wrong = np.flatnonzero((own != NEW) & (located != NEW) & (own != located))
+    if len(wrong):
+        keys = one_chunk(slim[RECORD_KEY]).take(from_numpy(wrong))
+        raise several_rows(pc.count_distinct(keys).as_py(), keys[0].as_py(), "the record index names another row")
 
 
 def _moved(tags: Tags, moving: Rows, lost: Mask) -> Tags:

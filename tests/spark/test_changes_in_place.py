@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
-from hudi_catalog import HudiError, HudiTable
+from hudi_catalog import HudiError, HudiTable, sql
 from table_format.errors import ArgumentError, RecordError, SchemaError
 
 pytestmark = pytest.mark.spark
@@ -170,3 +170,51 @@ def test_evolution_adds_the_sources_columns(table: HudiTable, spark: SparkSessio
     extra = table.to_df().where("id = 1").select("n", "extra").collect()
     assert [tuple(row) for row in extra] == [(1, 2.5)]
     assert {row.extra for row in table.to_df().where("id <> 1").collect()} == {None}
+
+
+DOUBLED: dict[str, Callable[[HudiTable], Any]] = {
+    "update": lambda table: table.update({"n": "n + 10"}, "n < 2"),
+    "update of all": lambda table: table.update({"n": "n + 10"}),
+    "delete": lambda table: table.delete("n < 2"),
+    "UPDATE": lambda table: sql(table.to_df().sparkSession, f"UPDATE {named(table)} SET n = n + 10 WHERE n < 2"),
+    "DELETE": lambda table: sql(table.to_df().sparkSession, f"DELETE FROM {named(table)} WHERE n < 2"),
+    "move": lambda table: table.update({"p": "'c'"}, "n < 2"),
+}
+
+
+def named(table: HudiTable) -> str:
+    return f"hudi_catalog.`{table.client.storage.uri}`"
+
+
+def rows_of(table: HudiTable) -> list[tuple[Any, ...]]:
+    rows = HudiTable.open(table.client.storage.uri).scan(columns=NAMES).to_arrow().to_pylist()
+    return sorted((row["id"], row["p"], row["n"]) for row in rows)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("options", [{}, {"hoodie.catalog.record.index.driver.rows": "0"}])
+def test_a_change_of_other_rows_than_those_of_its_condition_is_refused(
+    spark: SparkSession, table: HudiTable, options: dict[str, str], several: bool, tmp_path: Path
+) -> None:
+    """Where inserts left several rows of a key."""
+    if several:
+        sizes = {"hoodie.catalog.bucket.max.file.size": "1"}
+        table = HudiTable.create(
+            spark, tmp_path / "s", DDL, record_key="id", partition_by="p", buckets=1, options={**sizes, **options}
+        )
+        table.upsert(frame(spark, [(number, "ab"[number % 2], number, None) for number in range(8)]))
+    table.bulk_insert(frame(spark, [(1, "b", 20, None), (1, "b", 21, None)]))
+    before = rows_of(table)
+    for name, change in DOUBLED.items():
+        with pytest.raises(
+            RecordError, match=r"several rows in the table, such as '?1|from several rows, such as 'b/1"
+        ):
+            change(table)
+        assert rows_of(table) == before, name
+    merge = table.merge(frame(spark, [(1, "b", 9, "x")]), "id").when_matched_update({"n": "source.n"})
+    with pytest.raises(RecordError, match=r"several rows in the table, such as \{'id': 1, 'p': 'b'\}"):
+        merge.execute()
+    assert rows_of(table) == before
+    assert table.update({"n": "n + 10"}, "id = 2").rows_updated == 1
+    if several or table.config.index_type == "BUCKET":
+        assert table.delete("id = 1").rows_deleted == 3
