@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.table import Table
 from pushdown.builder import col
 from pushdown.expression import all_of
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import HudiError, RecordError, require
 from table_format.meta_columns import FILE_NAME, IS_DELETED
 from table_format.schema.evolution import conform
@@ -30,6 +31,8 @@ from table_writer.plan.plan import FROM_COLUMN
 from table_writer.plan.properties import index_type
 from table_writer.rows.several_rows import several_rows
 from table_writer.write_plans import key_plan
+
+Mask = npt.NDArray[np.bool_]
 
 _SHARE = 4
 #: DuckDB's types of the columns that tables store as whole numbers.
@@ -264,11 +267,34 @@ def _check_identity(change: Change, rows: pa.Table, names: Sequence[str]) -> Non
     updates = rows.filter(pc.is_in(rows[CLAUSE], value_set=pa.array(change.updating, rows[CLAUSE].type)))
     for name in names:
         new, old = one_chunk(updates[name]), one_chunk(updates[OLD + name])
-        if new.equals(old):
-            continue
-        moved = pc.fill_null(pc.not_equal(new, old), True)
-        row = pc.index(moved, True).as_py()
-        raise moved_record(name, old[row].as_py(), new[row].as_py())
+        moved = np.flatnonzero(~same_keys(new, old))
+        if len(moved):
+            row = int(moved[0])
+            raise moved_record(name, old[row].as_py(), new[row].as_py())
+
+
+def same_keys(values: Any, others: Any) -> Mask:
+    """Where values of two arrays of one type make the same key: NaN is one value, and -0.0 another one than 0.0."""
+    kind = values.type
+    if not pa.types.is_floating(kind) and not pa.types.is_nested(kind) and values.equals(others):
+        return np.ones(len(values), np.bool_)
+    valid = valid_mask(values)
+    same: Mask = valid == valid_mask(others)
+    if pa.types.is_struct(kind):
+        for number in range(kind.num_fields):
+            same &= same_keys(values.field(number), others.field(number)) | ~valid
+        return same
+    if pa.types.is_nested(kind):  # beside a field of the key, within its struct
+        return np.array([value.equals(other) for value, other in zip(values, others, strict=True)], np.bool_)
+    if pa.types.is_floating(kind):
+        values, others = (_bits(column) for column in (values, others))
+    return same & (to_numpy(pc.fill_null(pc.equal(values, others), True)).astype(np.bool_))
+
+
+def _bits(column: Any) -> Any:
+    numbers = to_numpy(pc.fill_null(column, 0))
+    one_nan = np.where(np.isnan(numbers), np.array(np.nan, numbers.dtype), numbers)
+    return from_numpy(one_nan.view(f"i{numbers.dtype.itemsize}"), valid_mask(column))
 
 
 def moved_record(column: str, old: object, new: object) -> RecordError:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from pushdown import col
 from pushdown.errors import ExpressionError, FilterSyntaxError, UnknownColumnError
 from table_format.errors import ArgumentError, MissingPackageError, RecordError, SchemaError
 from table_writer.commit.transaction import WriteTransaction
-from table_writer.in_place.computed import Query
+from table_writer.in_place.computed import Query, same_keys
 from table_writer.record_index.verify import verify_index
 from table_writer.write_job import WriteJob
 
@@ -289,6 +290,33 @@ def test_rows_that_are_not_found_under_their_keys_are_not_added(table: Table, mo
     with pytest.raises(RecordError, match="1 rows would be inserted, and 0 are new"):
         table.update({"id": "id + 1000"}, "id = 3")
     assert content(table) == expected()
+
+
+@pytest.mark.parametrize("index", ["BUCKET", "RECORD_INDEX"])
+@pytest.mark.parametrize("partition", ["p", ()])
+def test_nan_stays_the_key_that_it_is(tmp_path: Path, index: str, partition: str | tuple[str, ...]) -> None:
+    key = "id" if partition else "p"
+    ddl = "id bigint, p double, v bigint"
+    table = create_table(tmp_path / "t", ddl, record_key=key, partition_by=partition, index=index)
+    table.upsert(pa.table({"id": [1, 2, 3], "p": [math.nan, 1.0, -0.0], "v": [1, 2, 3]}))
+    assert table.update({"v": "v + 1"}).rows_updated == 3
+    source = pa.table({"id": [1, 4], "p": [math.nan, math.nan if partition else 4.0], "v": [9, 9]})
+    merge = table.merge(source, [key, *partition]).when_matched_update({"v": "source.v"}).when_not_matched_insert_all()
+    assert merge.execute().rows_updated == 1
+    assert table.merge(source, key).when_matched_update({"v": "source.v + 1"}).execute().rows_updated == 2
+    if key == "p":
+        with pytest.raises(RecordError, match=r"'p' of the record key or partition path would change from -0.0 to 0.0"):
+            table.update({"p": 0.0}, "id = 3")
+    rows = table.scan(columns=["id", "v"]).to_arrow().to_pylist()
+    assert {row["id"]: row["v"] for row in rows} == {1: 10, 2: 3, 3: 4, 4: 10}
+
+
+def test_keys_are_compared_within_structs() -> None:
+    kind = pa.struct([("a", pa.float64()), ("b", pa.list_(pa.int64()))])
+    before = [{"a": math.nan, "b": [1]}, {"a": 0.0, "b": None}, None, {"a": 1.0, "b": [1]}, {"a": None, "b": []}]
+    after = [{"a": math.nan, "b": [1]}, {"a": -0.0, "b": None}, None, {"a": 1.0, "b": [2]}, None]
+    same = same_keys(pa.array(after, kind), pa.array(before, kind))
+    assert same.tolist() == [True, False, True, False, False]
 
 
 CHANGES = {
