@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import sqlglot
 from sqlglot import exp
@@ -22,7 +22,11 @@ _REFUSED: Mapping[type[Any], str] = {
     exp.AggFunc: "an aggregate",
     exp.Window: "a window function",
     exp.Star: "*",
+    exp.UDTF: "a function of several rows",
+    exp.Explode: "a function of several rows",
 }
+#: Of DuckDB, besides `unnest`; those of Spark's that are none of the classes are refused by Spark.
+_SEVERAL_ROWS: Final = frozenset({"unlist", "generate_subscripts", "regexp_split_to_table"})
 
 
 @dataclass
@@ -84,7 +88,9 @@ class Expressions:
         tree = trees[0] if len(trees) == 1 else None
         for kind, what in _REFUSED.items():
             if tree is not None and tree.find(kind) is not None:
-                raise ExpressionError(f"{text!r}: {what} cannot stand in an expression of one row")
+                raise _no_expression(text, what)
+        if tree is not None and any(call.name.lower() in _SEVERAL_ROWS for call in tree.find_all(exp.Anonymous)):
+            raise _no_expression(text, _REFUSED[exp.Explode])
         if not isinstance(tree, exp.Condition):
             raise ExpressionError(f"{text!r} is a statement, and not an expression of one row")
         changes: list[tuple[int, int, str]] = []
@@ -144,6 +150,10 @@ class Expressions:
             return name
         alike = [column for column in self.columns[side] if column.casefold() == name.casefold()]
         return alike[0] if len(alike) == 1 else None
+
+
+def _no_expression(text: str, what: str) -> ExpressionError:
+    return ExpressionError(f"{text!r}: {what} cannot stand in an expression of one row")
 
 
 def _is_column(node: exp.Expression) -> bool:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
 from hudi_catalog import HudiError, HudiTable, sql
+from pushdown.errors import ExpressionError
 from table_format.errors import ArgumentError, RecordError, SchemaError
 
 pytestmark = pytest.mark.spark
@@ -77,6 +78,7 @@ def test_conditions_of_a_join(table: HudiTable, spark: SparkSession) -> None:
 REFUSED: list[tuple[Callable[[HudiTable, DataFrame], Any], type[HudiError], str]] = [
     (lambda table, _: table.update({"n": "id * 10000000000"}), RecordError, "column n is int"),
     (lambda table, _: table.update({"id": "id + 1"}), RecordError, "'id' of the record key"),
+    (lambda table, _: table.update({"n": "explode(array(1, 2))"}), ExpressionError, "a function of several rows"),
     (lambda table, _: table.update({"nn": 1}), SchemaError, "no column 'nn'.*'n'"),
     (lambda table, rows: table.merge(rows, "id").execute(), ArgumentError, "needs a clause"),
     (

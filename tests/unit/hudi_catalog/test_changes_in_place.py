@@ -196,6 +196,20 @@ REFUSED: list[tuple[Callable[[Table], Any], type[HudiError], str]] = [
     (lambda t: t.update({"n": "max(n)"}), ExpressionError, "an aggregate"),
     (lambda t: t.update({"n": "(SELECT 1)"}), ExpressionError, "a query"),
     (lambda t: t.update({"n": "row_number() OVER ()"}), ExpressionError, "a window function"),
+    *(
+        (lambda t, text=text: t.update({"n": text}), ExpressionError, "a function of several rows cannot stand in")
+        for text in (
+            "unnest([7, 8])",
+            "1 + UNLIST([7])",
+            "generate_subscripts([7], 1)",
+            "regexp_split_to_table(day, 'd')",
+        )
+    ),
+    (
+        lambda t: t.merge([{"id": 1}], "id").when_matched_delete("unnest([true, false])"),
+        ExpressionError,
+        "of several rows",
+    ),
     (lambda t: t.update({"n": "DROP TABLE x"}), ExpressionError, "a statement"),
     (lambda t: t.update({"n": "'abc'"}), RecordError, "abc"),
     (lambda t: t.update({"n": "n * 1000000000000"}), RecordError, "computed"),
