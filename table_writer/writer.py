@@ -28,9 +28,9 @@ from table_writer.partition_ttl import expire_after_write
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
-from table_writer.plan.plan import FROM_COLUMN
 from table_writer.plan.properties import index_type, new_table_properties
 from table_writer.record_index.touched import retried_after_cleans
+from table_writer.rows.several_rows import numbered_schema, with_numbers
 from table_writer.summary import WriteSummary
 from table_writer.table_writes import Options, TableWrites
 from table_writer.write_job import WriteJob
@@ -278,16 +278,15 @@ class MatchingRows(ScannedRows):
 
     def _counted(self) -> pa.RecordBatchReader:
         reader = self._scan.to_batch_reader()
-        names = [FROM_COLUMN if name == FILE_NAME else name for name in reader.schema.names]
+        schema = numbered_schema(reader.schema)
 
         def batches() -> Iterator[pa.RecordBatch]:
             count = 0
             for batch in reader:
                 count += batch.num_rows
-                yield batch.rename_columns(names)
+                yield with_numbers(batch)
             self.matched = count
 
-        schema = reader.schema.empty_table().rename_columns(names).schema
         return pa.RecordBatchReader.from_batches(schema, batches())
 
 

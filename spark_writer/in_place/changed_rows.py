@@ -83,8 +83,8 @@ class SelectedKeys(_HeldFrames):
         self._columns = selected_columns(reader.client.config, options)
 
     def _keys(self) -> DataFrame:
-        named = (_name(name).alias(FROM_COLUMN if name == FILE_NAME else name) for name in self._columns)
-        keys = self._hold(self._select().select(*named))
+        columns = [_group_number() if name == FILE_NAME else _name(name) for name in self._columns]
+        keys = self._hold(self._select().select(*columns))
         self.matched = keys.count()
         return keys
 
@@ -222,7 +222,7 @@ def _changed(change: Change, target: DataFrame, source: DataFrame | None) -> Dat
     }
     named = {place: f"{_VALUE}{number}" for number, place in enumerate(values)}
     old = [_of(change, TARGET, name).alias(OLD + name) for name in change.identity]
-    old.append(_of(change, TARGET, FILE_NAME).alias(FROM_COLUMN))
+    old.append(_group_number(f"{TARGET}."))
     staged = rows.select(CLAUSE, *old, *(value.alias(named[place]) for place, value in values.items()))
     staged_types = {field.name: field.dataType for field in staged.schema.fields}
 
@@ -363,6 +363,11 @@ def _moved(change: Change, name: str) -> Column:
     return F.when(
         changes, F.struct(F.lit(name), _name(OLD + name).cast("string"), _name(name).cast("string").alias("new"))
     )
+
+
+def _group_number(side: str = "") -> Column:
+    """See `table_writer.rows.several_rows.group_number`."""
+    return F.crc32(F.substring_index(F.col(side + FILE_NAME), "_", 1)).alias(FROM_COLUMN)
 
 
 def _name(name: str) -> Column:

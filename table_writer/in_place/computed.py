@@ -29,7 +29,7 @@ from table_writer.in_place.moves import Moves, Placing
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.plan import FROM_COLUMN
 from table_writer.plan.properties import index_type
-from table_writer.rows.several_rows import several_rows
+from table_writer.rows.several_rows import numbered_schema, several_rows, with_numbers
 from table_writer.write_plans import key_plan
 
 Mask = npt.NDArray[np.bool_]
@@ -195,13 +195,12 @@ def written_schema(change: Change, options: WriteOptions) -> pa.Schema:
     written = change.written.append(pa.field(IS_DELETED, pa.bool_()))
     if index_type(options, change.client.config) == "BUCKET":
         return written
-    return written.append(pa.field(FROM_COLUMN, pa.string()))
+    return written.append(pa.field(FROM_COLUMN, pa.int64()))
 
 
 def _tables(change: Change, memory: int, reader: Table | None, *, indexed: bool) -> Iterator[pa.Table]:
-    """The result of the query, in parts; where an index finds records, with the names of the rows' files."""
-    stored = [FILE_NAME] if indexed else []
-    old, parameters = [*change.identity, *stored], change.expressions.parameters
+    """The result of the query, in parts; where an index finds records, with numbers of the rows' file groups."""
+    old, parameters = [*change.identity, *([FROM_COLUMN] if indexed else [])], change.expressions.parameters
     query = Query(change.written, change.identity, change.clauses, change.on, old, parameters)
     source, wanted, values = change.source, change.filter, None
     if source is not None and change.condition is not None:
@@ -210,14 +209,16 @@ def _tables(change: Change, memory: int, reader: Table | None, *, indexed: bool)
             values = most_selective(change.condition, change.schema, source)
         source = source.append_column(PRESENT, from_numpy(np.ones(len(source), np.bool_)))
     table = Table(change.client) if reader is None else reader.refresh()
-    target = table.scan(wanted, [*change.read, *stored]).to_batch_reader()
+    target = table.scan(wanted, [*change.read, *([FILE_NAME] if indexed else [])]).to_batch_reader()
+    if indexed:
+        target = pa.RecordBatchReader.from_batches(numbered_schema(target.schema), map(with_numbers, target))
     if values is not None:
         # most rows of the files that are read match none, and DuckDB would take a second for a few million
         batches = (rows_to_join(batch, *values) for batch in target)
         target = pa.RecordBatchReader.from_batches(target.schema, batches)
     for batch in query.run(target, source, memory):
         rows = pa.Table.from_batches([batch])
-        yield rows.rename_columns([FROM_COLUMN if name == OLD + FILE_NAME else name for name in rows.column_names])
+        yield rows.rename_columns([FROM_COLUMN if name == OLD + FROM_COLUMN else name for name in rows.column_names])
 
 
 def _moving_rows(

@@ -98,7 +98,7 @@ class Moves:
         if FROM_COLUMN in rows.column_names:
             left = left.append_column(FROM_COLUMN, rows[FROM_COLUMN])
             if not self.by_index:  # the index has what was in their places before
-                known = pc.if_else(moved, pa.scalar(None, pa.string()), rows[FROM_COLUMN])
+                known = pc.if_else(moved, pa.scalar(None, pa.int64()), rows[FROM_COLUMN])
                 rows = rows.set_column(rows.column_names.index(FROM_COLUMN), FROM_COLUMN, known)
         self._left.append(left.filter(pc.or_(moved, pc.invert(stays))))
         return rows.filter(stays)

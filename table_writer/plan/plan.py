@@ -30,8 +30,8 @@ GONE_COLUMN = "_hudi_catalog_gone"
 such as the old location of a record that moves to another partition."""
 
 FROM_COLUMN = "_hudi_catalog_from"
-"""Name under which rows that a condition selected from the table carry the name of their file, where an index finds
-records: it may know another row of the key."""
+"""Name under which rows that a condition selected from the table carry a number of their file group, where an index
+finds records: it may know another row of the key. See `group_number`."""
 
 _CURRENT: dict[str, pa.DataType] = {
     "partition": pa.string(),

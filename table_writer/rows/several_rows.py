@@ -6,16 +6,21 @@ changes fulfil the condition, and where an update makes one row of each.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from table_format.errors import RecordError
+from table_format.meta_columns import FILE_NAME
+from table_writer.plan.plan import FROM_COLUMN
 from table_writer.rows.merge import Rows
 
+_NUMBER = pa.field(FROM_COLUMN, pa.int64())
 _REMEDY = (
     "Write their partitions anew by insert_overwrite; or, where buckets find records, delete these by key, and insert "
     "them anew"
@@ -60,6 +65,31 @@ class Several:
         known = [part for part in parts if part.records]
         records, updated = sum(part.records for part in known), sum(part.updated for part in known)
         return cls(records, updated, known[0].key if known else "")
+
+
+def group_number(file_id: str) -> int:
+    """A number of a file group: the checksum of its id, which Spark's SQL has, too. Rows carry it at little cost."""
+    return zlib.crc32(file_id.encode())
+
+
+def numbered_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns that `with_numbers` returns."""
+    return pa.schema([_NUMBER if field.name == FILE_NAME else field for field in schema])
+
+
+def with_numbers(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows with the numbers of their file groups in place of the names of their files; others as they are."""
+    columns = [
+        _numbers(column) if field.name == FILE_NAME else column
+        for field, column in zip(rows.schema, rows.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=numbered_schema(rows.schema))
+
+
+def _numbers(names: Any) -> Any:
+    encoded = names.dictionary_encode()
+    numbers = [group_number(name.partition("_")[0]) for name in encoded.dictionary.to_pylist()]
+    return pa.array(numbers, _NUMBER.type).take(encoded.indices)
 
 
 def several_rows(records: int, key: object, reason: str) -> RecordError:

@@ -16,15 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import RecordError, SchemaError
 from table_format.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from table_format.metadata_table.record_index_shard import Found
-from table_format.slices.file_names import BaseFileName
 from table_writer.plan.plan import FROM_COLUMN, HOME_COLUMN
 from table_writer.rows.merge import sorted_rows
 from table_writer.rows.ordering import ordering_columns
-from table_writer.rows.several_rows import several_rows
+from table_writer.rows.several_rows import group_number, several_rows
 from table_writer.tagging.moves import MovePlan, lost_moves
 
 Rows = npt.NDArray[np.int64]
@@ -208,20 +207,15 @@ def _refuse_others(slim: pa.Table, identity: Any, rows: Rows, numbers: Numbers, 
         numbers: of the file groups of these.
         groups: see `Tags`.
     """
-    files: Any = one_chunk(slim[FROM_COLUMN]).dictionary_encode()
-    known = {place_of(name)[1]: number for number, name in enumerate(groups.to_pylist())}
-    parsed = [BaseFileName.parse(name) for name in files.dictionary.to_pylist()]
-    of_file = np.array([NEW, *(known.get(name.file_id, -2) if name else NEW for name in parsed)], np.int32)
-    own = of_file[
-        to_numpy(files.indices.fill_null(-1)).astype(np.int64) + 1
-    ]  # where nothing is known, nothing is wrong
+    own: Any = one_chunk(slim[FROM_COLUMN])
     located = np.empty(len(identity), np.int32)
     if len(rows) == len(identity):
         located[rows] = numbers
     else:
         located = numbers[to_numpy(pc.index_in(identity, value_set=identity.take(from_numpy(rows))))]
-    # a row whose file is not known is not wrong, and one that is nowhere is seen by the number of changed rows
-    wrong = np.flatnonzero((own != NEW) & (located != NEW) & (own != located))
+    named = np.array([*(group_number(place_of(name)[1]) for name in groups.to_pylist()), NEW], np.int64)[located]
+    # rows that the index lacks are seen by the number of changed ones
+    wrong = np.flatnonzero(valid_mask(own) & (located != NEW) & (to_numpy(own) != named))
     if len(wrong):
         keys = one_chunk(slim[RECORD_KEY]).take(from_numpy(wrong))
         raise several_rows(pc.count_distinct(keys).as_py(), keys[0].as_py(), "the record index names another row")
