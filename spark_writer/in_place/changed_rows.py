@@ -29,7 +29,7 @@ from spark_writer.worker_errors import in_worker, workers_errors
 from table_format.errors import RecordError, SchemaError, did_you_mean
 from table_format.meta_columns import FILE_NAME, IS_DELETED, META_COLUMNS
 from table_format.storage import Storage
-from table_writer.in_place.change import Change, key_columns
+from table_writer.in_place.change import Change, key_columns, negative_zero
 from table_writer.in_place.clauses import CLAUSE, OLD, PRESENT, join_type
 from table_writer.in_place.computed import in_table, moved_record, moves_of, repeated_record, written_schema
 from table_writer.in_place.expressions import SOURCE, TARGET
@@ -210,7 +210,11 @@ def _changed(change: Change, target: DataFrame, source: DataFrame | None) -> Dat
     """The rows that a clause concerns: their new values, the clause's number, and key and partition as they were."""
     rows = target.alias(TARGET)
     if source is not None:
-        on = change.expressions.parameters.get(ON) if ON in change.expressions.parameters else F.expr(change.on or "")
+        parameters = change.expressions.parameters
+        if ON in parameters:
+            on = reduce(lambda one, other: one & other, map(F.expr, change.signs), parameters[ON])
+        else:
+            on = F.expr(change.on or "")
         marked = source.withColumn(PRESENT, F.expr("TRUE")).alias(SOURCE)
         rows = rows.join(marked, on, join_type(change.clauses).lower())
     rows = rows.withColumn(CLAUSE, _clause(change)).where(F.col(CLAUSE).isNotNull())
@@ -334,7 +338,9 @@ def _check(change: Change, rows: DataFrame, names: Sequence[str], reader: Table 
     moves = [_moved(change, name) for name in names if OLD + name in rows.columns]
     moved = F.coalesce(*moves) if moves else F.lit(None)
     inserted = F.col(CLAUSE).isin(change.inserting) if change.inserting else F.expr("FALSE")
-    records = rows.groupBy(*map(_name, change.identity)).agg(
+    numbers = (f"`{name.replace('`', '``')}`" for name in change.floating_identity)
+    signs = [F.expr(negative_zero(number)) for number in numbers]  # groups take -0.0 for 0.0
+    records = rows.groupBy(*map(_name, change.identity), *signs).agg(
         F.count(F.lit(1)).alias("rows"),
         F.sum(inserted.cast("bigint")).alias("inserted"),
         F.first(moved, ignorenulls=True).alias("moved"),

@@ -27,6 +27,11 @@ def key_columns(config: TableConfig) -> list[str]:
     return _roots(config.record_key_fields)
 
 
+def negative_zero(column: str) -> str:
+    """An SQL expression of every dialect: whether a column's value is -0.0."""
+    return f"({column} = CAST(0 AS DOUBLE) AND CAST({column} AS STRING) LIKE '-%')"
+
+
 def _roots(fields: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(field.split(".", 1)[0] for field in fields))
 
@@ -56,7 +61,32 @@ class Change:
     @property
     def on(self) -> str | None:
         """The condition as SQL."""
-        return None if self.condition is None else self.expressions.sql(self.condition)
+        if self.condition is None:
+            return None
+        text, signs = self.expressions.sql(self.condition), self.signs
+        return " AND ".join([f"({text})", *signs]) if signs else text
+
+    @property
+    def signs(self) -> list[str]:
+        """Conditions that belong to the equalities of key and partition: that zeros have the same sign.
+
+        -0.0 and 0.0 are equal in SQL, and Hudi makes two keys of them. As equations, a join hashes them, too.
+        """
+        if self.condition is None:
+            return []
+        numbers = set(self.floating_identity)
+        pairs = ((name, of.name) for name, of in equalities(self.condition) if isinstance(of, exp.Column))
+        named = self.expressions.named
+        return [
+            f"{negative_zero(named(TARGET, name))} = {negative_zero(named(SOURCE, column))}"
+            for name, column in pairs
+            if name in numbers
+        ]
+
+    @property
+    def floating_identity(self) -> list[str]:
+        """The columns of key and partition that are floating-point numbers."""
+        return [name for name in self.identity if pa.types.is_floating(self.schema.field(name).type)]
 
     @property
     def is_partial(self) -> bool:

@@ -174,6 +174,31 @@ def test_evolution_adds_the_sources_columns(table: HudiTable, spark: SparkSessio
     assert {row.extra for row in table.to_df().where("id <> 1").collect()} == {None}
 
 
+@pytest.mark.parametrize("joined", ["names", "text", "column"])
+@pytest.mark.parametrize("index", ["BUCKET", "RECORD_INDEX"])
+def test_zeros_of_two_signs_are_two_keys(spark: SparkSession, tmp_path: Path, index: str, joined: str) -> None:
+    on: Any = "target.k = source.k" if joined == "text" else ["k", "p"]
+    if joined == "column":
+        on = F.col("target.k") == F.col("source.k")
+    ddl, nan = "k double, p double, v int", float("nan")
+    buckets = 2 if index == "BUCKET" else None
+    table = HudiTable.create(spark, tmp_path / "z", ddl, record_key="k", partition_by="p", index=index, buckets=buckets)
+    table.upsert(frame(spark, [(0.0, -0.0, 1), (nan, 1.0, 2), (7.0, 7.0, 3)], ddl))
+    source = frame(spark, [(-0.0, -0.0, 10), (nan, 1.0, 20)], ddl)
+
+    def values() -> dict[str, int]:
+        return {str(row.k): row.v for row in table.to_df().collect()}
+
+    table.merge(source, on).when_matched_update({"v": "source.v"}).execute()
+    assert values() == {"0.0": 1, "nan": 20, "7.0": 3}
+    merge = table.merge(source, on).when_matched_update({"v": "source.v + 1"}).when_not_matched_insert_all()
+    merge.when_not_matched_by_source_update({"v": "v - 10"}).execute()
+    assert values() == {"0.0": -9, "-0.0": 10, "nan": 21, "7.0": -7}
+    assert table.update({"v": "v + 1"}, "k = 0").rows_updated == 2
+    assert table.merge(source, on).when_matched_delete().execute().rows_deleted == 2
+    assert values() == {"0.0": -8, "7.0": -7}
+
+
 DOUBLED: dict[str, Callable[[HudiTable], Any]] = {
     "update": lambda table: table.update({"n": "n + 10"}, "n < 2"),
     "update of all": lambda table: table.update({"n": "n + 10"}),

@@ -325,6 +325,31 @@ def test_nan_stays_the_key_that_it_is(tmp_path: Path, index: str, partition: str
     assert {row["id"]: row["v"] for row in rows} == {1: 10, 2: 3, 3: 4, 4: 10}
 
 
+@pytest.mark.parametrize("on", ["k", "target.k = source.k", "source.k = target.k AND TRUE"])
+@pytest.mark.parametrize("stored", [[0.0], [-0.0], [0.0, -0.0]])
+def test_zeros_of_two_signs_are_two_keys(tmp_path: Path, on: str, stored: list[float]) -> None:
+    """Whatever the clauses are."""
+    rows = {str(key): number for number, key in enumerate(stored)}
+    changed = {key: 10 if key == "-0.0" else value for key, value in rows.items()}
+    clauses: dict[str, tuple[Callable[[Any], Any], dict[str, int]]] = {
+        "update": (lambda merge: merge.when_matched_update({"v": "source.v"}), changed),
+        "update all": (lambda merge: merge.when_matched_update_all(), changed),
+        "insert": (lambda merge: merge.when_not_matched_insert_all(), {"-0.0": 10, **rows}),
+        "upsert": (lambda merge: merge.when_matched_update_all().when_not_matched_insert_all(), {**rows, "-0.0": 10}),
+        "delete": (lambda merge: merge.when_matched_delete(), {key: rows[key] for key in rows if key != "-0.0"}),
+        "by source": (
+            lambda merge: merge.when_not_matched_by_source_delete(),
+            {key: rows[key] for key in rows if key == "-0.0"},
+        ),
+    }
+    for name, (add, expected_rows) in clauses.items():
+        table = create_table(tmp_path / name, "k double, v bigint", record_key="k", buckets=2)
+        table.upsert(pa.table({"k": stored, "v": list(rows.values())}))
+        add(table.merge(pa.table({"k": [-0.0], "v": [10]}), on)).execute()
+        found = table.scan(columns=["k", "v"]).to_arrow().to_pylist()
+        assert {str(row["k"]): row["v"] for row in found} == expected_rows, name
+
+
 def test_keys_are_compared_within_structs() -> None:
     kind = pa.struct([("a", pa.float64()), ("b", pa.list_(pa.int64()))])
     before = [{"a": math.nan, "b": [1]}, {"a": 0.0, "b": None}, None, {"a": 1.0, "b": [1]}, {"a": None, "b": []}]
