@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from table_format.errors import OptionError
+from table_format.errors import ArgumentError, OptionError
 from table_writer.cluster_calls import ClusterCalls
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
@@ -117,8 +117,17 @@ class TableWrites(ClusterCalls, ABC, Generic[Rows]):
         return write
 
     def delete_partitions(self, partitions: str | Sequence[str], options: Options | None = None) -> WriteSummary:
-        """Delete partitions by path; `*` matches any text."""
+        """Delete partitions by path; `*` matches any text.
+
+        Raises:
+            ArgumentError: a path is empty, which in a table without partitions would be that of all rows.
+        """
         names = [partitions] if isinstance(partitions, str) else list(partitions)
+        if any(not name.strip("/") for name in names):
+            raise ArgumentError(
+                "an empty text is no path of a partition; it would mean all rows of a table without partitions, which "
+                'delete("true") deletes'
+            )
         return self._write(Operation.DELETE_PARTITION, None, options, names)
 
     def clean(

@@ -106,6 +106,16 @@ def test_every_operation(table: hudi_catalog.Table) -> None:
     assert content(table) == content(hudi_catalog.open_table(table.client.storage.uri)) == [row(9, "z")]
 
 
+def test_no_partition_is_named_by_an_empty_text(tmp_path: Path) -> None:
+    table = hudi_catalog.create_table(tmp_path / "t", COLUMNS, record_key="id", buckets=2)
+    table.upsert(rows(row(1), row(2)))
+    for names in ("", "/", ["b", ""]):
+        with pytest.raises(ArgumentError, match=r'an empty text is no path.*delete\("true"\) deletes'):
+            table.delete_partitions(names)
+    assert content(table) == [row(1), row(2)]
+    assert table.delete("true").rows_deleted == 2
+
+
 def test_other_readers_see_the_rows(table: hudi_catalog.Table) -> None:
     table.upsert(rows(row(1), empty(2), row(3, "b")))
     table.upsert(rows(row(1, price=Decimal("-3.00"))))
