@@ -233,7 +233,7 @@ def _vectors(array: Any, kind: pa.DataType, name: str) -> Any:
     number = _element(kind).type
     stored = np.dtype(_VECTOR_NUMBERS.get(number, "V0"))
     if not stored.itemsize or array.type.byte_width % stored.itemsize:
-        raise SchemaError(f"column {name!r} is {array.type} in the data and {kind} in the table, which is not converted")
+        raise SchemaError(f"column {name!r} is {array.type} in the data, which is not converted to {kind}")
     fresh = array.take(pa.array(np.arange(len(array))))  # its buffer begins with the first value
     per_row = array.type.byte_width // stored.itemsize
     offsets = np.arange(len(array) + 1, dtype=np.int32) * per_row
