@@ -10,7 +10,7 @@ ranges by partition, is memoized for its parts (`indexed_column.ColumnPart`) and
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,13 +30,9 @@ from table_format.errors import CorruptFileError, MissingFileError, UnsupportedT
 from table_format.metadata_table.layout import COLUMN_STATS
 from table_format.metadata_table.reader import MetadataTable
 from table_format.table.schema_history import SchemaHistory
-from table_format.threads import in_threads
 
 DEFAULT_MEMORY = 4 << 30
 """Bytes of statistics that a snapshot keeps; with a million files that is some 70 columns of numbers."""
-
-# Of more slices the names are compared while their statistics are decoded.
-_MANY_SLICES = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,14 +138,9 @@ class ColumnIndex:
             return CannotPrune("the table has no metadata table")
         if not table.has_column_stats:
             return CannotPrune("the metadata table has no column_stats")
-        run = in_threads if len(slices) > _MANY_SLICES else map
-        jobs: list[Callable[[], Any]] = [
-            slices.names_are_unique,
-            lambda: table.column_stats(name, kind, self._partitions),
-        ]
-        unique, entries = run(lambda job: job(), jobs)
-        if not unique:
+        if not slices.names_are_unique():
             return CannotPrune("file names repeat between partitions")
+        entries = table.column_stats(name, kind, self._partitions)
         if entries.num_rows == 0:
             return CannotPrune(f"column_stats has no column {name}")
         pieces = [slices.main, slices.tail] if slices.tail.num_rows else [slices.main]
