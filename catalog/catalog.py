@@ -167,13 +167,13 @@ class Catalog:
             config = parse_table_config(self.storage.read(path), path)
         except HudiError as error:
             return self._problem(folder, error)
-        problem = self._problem_of_newest(uri) if newest else None
+        problem = self._problem_of_newest(uri, config) if newest else None
         return TableEntry(_name(folder, config), folder, uri, config, problem)
 
-    def _problem_of_newest(self, uri: str) -> str | None:
+    def _problem_of_newest(self, uri: str, config: TableConfig) -> str | None:
         try:
             # the schema is what every reader needs of the newest commit
-            TableClient.open(Storage(uri, self.storage.options, self.within)).table_schema_json()
+            TableClient(Storage(uri, self.storage.options, self.within), config).table_schema_json()
         except HudiError as error:
             return str(error)
         return None

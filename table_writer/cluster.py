@@ -194,15 +194,15 @@ def why_not_clustered(client: TableClient, options: WriteOptions) -> str:
         OptionError: the options contradict each other.
     """
     policy, timeline = ClusteringPolicy.of(options), client.timeline()
-    planned = [one.time for one in pending_clusterings(timeline)]
+    pending = pending_clusterings(timeline)
     if not policy.runs:
         off = f"{keys.INLINE.key}, .schedule.inline and .async.enabled are off"
-        plans = ", ".join(one.time for one in pending_clusterings(timeline) if is_plan(timeline, one))
+        plans = ", ".join(one.time for one in pending if is_plan(timeline, one))
         return f"{off}, and {plans} is planned, which `hudi-catalog cluster PATH --run` runs" if plans else off
     if left_clusterings(client, options):
         return ""
-    if planned:
-        return f"{', '.join(planned)} is being run by another process"
+    if pending:
+        return f"{', '.join(one.time for one in pending)} is being run by another process"
     if not policy.plans:
         return "none is planned, which writers do"
     count = commits_since(timeline)

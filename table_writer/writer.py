@@ -24,6 +24,7 @@ from table_writer.commit.create import create_table
 from table_writer.execution.executor import Executor, RowSource
 from table_writer.execution.local import LocalExecutor
 from table_writer.execution.sources import ArrowData, ArrowRows, stored_schema
+from table_writer.in_place.change import identity_columns
 from table_writer.partition_ttl import expire_after_write
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
@@ -297,8 +298,7 @@ def selected_columns(config: TableConfig, options: WriteOptions) -> list[str]:
         config: of the table.
         options: of the change.
     """
-    fields = (*config.record_key_fields, *config.partition_fields)
-    columns = list(dict.fromkeys(field.split(".", 1)[0] for field in fields))
+    columns = identity_columns(config)
     return [*columns, FILE_NAME] if index_type(options, config) != "BUCKET" else columns
 
 

@@ -42,8 +42,8 @@ def slice_rows(
     files = snapshot.file_slice(row)
     if files.logs or files.base is None:
         return _merged(snapshot, files, columns)
-    schema, of_footers = _schema(snapshot, columns), expression if snapshot.footers_apply else None
-    return _with_path_values(snapshot, files, _base_rows(snapshot, files.base, schema, of_footers))
+    schema = _schema(snapshot, columns)
+    return _with_path_values(snapshot, files, _base_rows(snapshot, files.base, schema, expression))
 
 
 def slice_batches(
@@ -135,7 +135,8 @@ def _merged(snapshot: Snapshot, files: FileSlice, columns: Sequence[str]) -> pa.
 def _base_rows(snapshot: Snapshot, path: str, schema: pa.Schema, expression: HudiExpression | None) -> pa.Table:
     storage, history = snapshot.client.storage, snapshot.schema_history
     if history is None:
-        choose = None if expression is None else functools.partial(matching_groups, expression)
+        by_footer = None if expression is None else functools.partial(matching_groups, expression)
+        choose = by_footer if snapshot.footers_apply else None
         return read_base_file(storage, path, columns=schema.names, schema=schema, choose=choose)
     return history.read(storage, path, schema)
 

@@ -148,15 +148,14 @@ def _with_times(config: TableConfig, columns: list[_Column], partitions: Sequenc
         for column, texts in zip(columns, segments, strict=True):
             if column.field.timed:
                 plain = [_unescaped(config, column.field.name, text) for text in texts]
-                if pa.types.is_string(column.kind) and config.drop_partition_columns:
-                    of_paths = np.array([text is not None for text in plain], np.bool_)
-                    values[column.name] = _texts_of_paths(plain)
-                    statistics[column.name] = _statistics(values[column.name], of_paths, in_file=False)
-                    known &= of_paths
-                    continue
                 if pa.types.is_string(column.kind):
+                    of_form = np.array([text is not None for text in plain], np.bool_)
+                    known &= of_form
+                    if config.drop_partition_columns:
+                        values[column.name] = _texts_of_paths(plain)
+                        statistics[column.name] = _statistics(values[column.name], of_form, in_file=False)
+                        continue
                     times[column.name] = WrittenTimes(tuple(plain), time_format)
-                    known &= np.array([text is not None for text in plain], np.bool_)
                 bounds = bounds_of_paths(plain, time_format, column.kind)
                 if bounds is not None:
                     statistics[column.name] = _ranges(*bounds)

@@ -34,17 +34,17 @@ def read_footer_statistics(
         its rows reports that).
     """
     cache = snapshot.footers
-    stored = [column for column in columns if column not in snapshot.path_columns]
+    stored = {column: kind for column, kind in columns.items() if column not in snapshot.path_columns}
     # a base file's footer says nothing of its log files, nor under which name it holds a column
     readable = [int(row) for row in rows if not snapshot.has_logs[row] and snapshot.schema_history is None]
     unread = [row for row in readable if any((row, column) not in cache for column in stored)]
     statistics = {(row, column): cache.get((row, column)) for row in readable for column in stored}
     with ThreadPoolExecutor(threads, thread_name_prefix="hudi-footer") as pool:
-        by_row = pool.map(lambda row: _read(snapshot, str(snapshot.path(row)), columns), unread)
+        by_row = pool.map(lambda row: _read(snapshot, str(snapshot.path(row)), stored), unread)
         for row, of_file in zip(unread, by_row, strict=True):
-            for column in stored:
-                cache.put((row, column), of_file[column])
-                statistics[row, column] = of_file[column]
+            for column, of_column in of_file.items():
+                cache.put((row, column), of_column)
+                statistics[row, column] = of_column
     return {
         column: _column([statistics.get((int(row), column)) for row in rows], kind) for column, kind in columns.items()
     }

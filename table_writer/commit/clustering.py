@@ -25,13 +25,10 @@ from table_format.instant import Action, Instant, State
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.commit.conflicts import Cleared
-from table_writer.commit.create import ensure_metadata_table
 from table_writer.commit.rollback import is_dead, resume_rollbacks, roll_back, settled_timeline
-from table_writer.commit.table_properties import settle_properties
-from table_writer.commit.transaction import WriteTransaction
+from table_writer.commit.transaction import WriteTransaction, bring_up_to_date
 from table_writer.metadata.index_files import IndexChanges
 from table_writer.metadata.index_options import IndexOptions
-from table_writer.metadata.statistics_repair import repair_statistics
 from table_writer.slots.partition_files import PartitionFiles
 from table_writer.timeline.heartbeat import Heartbeat
 from table_writer.timeline.instants import AT_ONCE, ensure_state, is_clustering, is_plan, request_alive, table_lock
@@ -87,14 +84,14 @@ class ClusteringTransaction(WriteTransaction):
             TransactionError: there is no such plan, another writer runs it, or files of it were replaced since.
             LockError: the table lock could not be taken.
         """
-        protocol = ProtocolOptions.parse(options)
+        protocol, index = ProtocolOptions.parse(options), IndexOptions.parse(options)
         with table_lock(client, protocol):
             timeline = _settled(client, protocol)
             instant = _planned(client, timeline, time, protocol)
             timeline = client.timeline(timeline)
             plan = read_plan(timeline, instant)
             refuse_outdated(client, timeline, instant)
-            _prepare(client, timeline, options)
+            bring_up_to_date(client, timeline, options, protocol, index)
             beat = Heartbeat(client.storage, time, protocol.heartbeat_interval_ms, protocol.heartbeat_misses)
             beat.start()
             with _silenced_if_it_fails(beat):
@@ -119,14 +116,14 @@ class ClusteringTransaction(WriteTransaction):
         Raises:
             LockError: the table lock could not be taken.
         """
-        protocol = ProtocolOptions.parse(options)
+        protocol, index = ProtocolOptions.parse(options), IndexOptions.parse(options)
         with table_lock(client, protocol):
             timeline = _settled(client, protocol)
             plan = planner(timeline)
             if not plan.groups:
                 return None
             plan = replace(plan, extra={**plan.extra, AT_ONCE: "true"})
-            _prepare(client, timeline, options)
+            bring_up_to_date(client, timeline, options, protocol, index)
             content = plan.to_avro(client.storage.full_uri)
             instant, beat = request_alive(client, Action.REPLACECOMMIT, content, timeline, protocol)
             with _silenced_if_it_fails(beat):
@@ -182,15 +179,6 @@ def _settled(client: TableClient, protocol: ProtocolOptions) -> Timeline:
     if recover_table_config(client.storage):
         client.reload()
     return settled_timeline(client, protocol)[0]
-
-
-def _prepare(client: TableClient, timeline: Timeline, options: Mapping[str, str]) -> None:
-    """Bring properties and metadata table up to date, as every write does when it begins."""
-    protocol, index = ProtocolOptions.parse(options), IndexOptions.parse(options)
-    settle_properties(client, timeline, None)
-    ensure_metadata_table(client, protocol, index, timeline)
-    if protocol.metadata and protocol.column_stats:
-        repair_statistics(client, timeline, options, protocol.column_stats_shards)
 
 
 @contextlib.contextmanager

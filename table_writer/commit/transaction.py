@@ -156,10 +156,7 @@ class WriteTransaction:
                 if recover_table_config(client.storage):
                     client.reload()
                 timeline, _ = settled_timeline(client, protocol, known)  # first, because it frees space
-                settle_properties(client, timeline, adopt)
-                ensure_metadata_table(client, protocol, index, timeline)
-                if protocol.metadata and protocol.column_stats:
-                    repair_statistics(client, timeline, options, protocol.column_stats_shards)
+                bring_up_to_date(client, timeline, options, protocol, index, adopt=adopt)
                 data = RequestedReplaceMetadata().to_avro() if action == Action.REPLACECOMMIT else b""
                 instant, beat = request_alive(client, action, data, timeline, protocol)
                 begun = cls(client, instant, operation, options=options, timeline=timeline, heartbeat=beat)
@@ -466,6 +463,22 @@ class WriteTransaction:
             archive_locked(self.client, self.client.timeline(timeline), self._protocol)
         except (HudiError, OSError) as error:
             _log.warning("%s: archiving failed and is left to the next one: %s", self.storage.uri, error)
+
+
+def bring_up_to_date(
+    client: TableClient,
+    timeline: Timeline,
+    options: Mapping[str, str],
+    protocol: ProtocolOptions,
+    index: IndexOptions,
+    *,
+    adopt: Adopt | None = None,
+) -> None:
+    """Settle the properties and complete the metadata table, as every write does when it begins, under the lock."""
+    settle_properties(client, timeline, adopt)
+    ensure_metadata_table(client, protocol, index, timeline)
+    if protocol.metadata and protocol.column_stats:
+        repair_statistics(client, timeline, options, protocol.column_stats_shards)
 
 
 def _holds(client: TableClient, path: str, content: bytes) -> bool:

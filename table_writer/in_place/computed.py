@@ -156,8 +156,8 @@ def computed_rows(change: Change, options: WriteOptions, reader: Table | None = 
     """
     executor = LocalExecutor.of(options)
     memory = executor.memory // _SHARE
-    indexed = index_type(options, change.client.config) != "BUCKET"
     written = written_schema(change, options)
+    indexed = FROM_COLUMN in written.names
 
     def batches(rows: ComputedRows) -> Iterator[pa.RecordBatch]:
         if change.is_upsert:

@@ -1,5 +1,6 @@
 """Clustering in turns with Apache Hudi: each reads and writes on after the other, and runs the other's plans."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,8 @@ def check(path: Path, apache: ApacheHudi, wanted: dict[str, tuple[Any, ...]]) ->
     return table
 
 
-def test_apache_and_we_cluster_in_turns(release: Any, tmp_path: Path) -> None:
-    path = tmp_path / "it"
+def made(path: Path) -> tuple[Table, dict[str, tuple[Any, ...]], Callable[[pa.Table], pa.Table]]:
+    """A table of three files, the rows that it holds by key, and a function that notes rows which it gets."""
     table = create_table(
         path, SCHEMA, record_key="id", partition_by="p", ordering="v", name="it", index="RECORD_INDEX", options=OURS
     )
@@ -63,6 +64,12 @@ def test_apache_and_we_cluster_in_turns(release: Any, tmp_path: Path) -> None:
 
     for number in range(3):
         table.insert(put(batch(number)))
+    return table, wanted, put
+
+
+def test_apache_and_we_cluster_in_turns(release: Any, tmp_path: Path) -> None:
+    path = tmp_path / "it"
+    table, wanted, put = made(path)
     assert table.cluster(["v", "w"], "hilbert").rows == 120
     for version in ALL_VERSIONS:
         check(path, release(version), wanted)
@@ -102,17 +109,7 @@ def test_apache_and_we_cluster_in_turns(release: Any, tmp_path: Path) -> None:
 def test_a_clustering_that_died(release: Any, tmp_path: Path, version: str) -> None:
     """Apache takes it for a plan, which it reads and writes beside, and may run; our next write rolls it back."""
     path, apache = tmp_path / "it", release(version)
-    table = create_table(
-        path, SCHEMA, record_key="id", partition_by="p", ordering="v", name="it", index="RECORD_INDEX", options=OURS
-    )
-    wanted: dict[str, tuple[Any, ...]] = {}
-
-    def put(rows: pa.Table) -> pa.Table:
-        wanted.update({row["id"]: tuple(row.values()) for row in rows.to_pylist()})
-        return rows
-
-    for number in range(3):
-        table.insert(put(batch(number)))
+    table, wanted, put = made(path)
     for key, value in STAY_ON_SIX.items():
         apache.sql(f"SET {key}={value}")
     with dying(25):

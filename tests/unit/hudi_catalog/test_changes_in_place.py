@@ -84,8 +84,8 @@ def test_an_update_reads_and_writes_what_it_needs(table: Table, monkeypatch: pyt
     monkeypatch.setattr(Scan, "to_batch_reader", lambda self: scans.append(self) or read(self))  # type: ignore[func-returns-value]
     table.update({"note": "upper(day)"}, (col("day") == "d1") & (col("id") == 3))
     assert content(table) == expected(k3={"note": "D1"})
-    found = {"_hoodie_file_name"} if table.config.index_type == "RECORD_INDEX" else set()
-    assert set(scans[0].columns or ()) == {"_hoodie_commit_time", "id", "day", *found}
+    file_column = {"_hoodie_file_name"} if table.config.index_type == "RECORD_INDEX" else set()
+    assert set(scans[0].columns or ()) == {"_hoodie_commit_time", "id", "day", *file_column}
     assert [split.partition for split in scans[0].plan().splits] == ["d1"]
 
 
@@ -346,8 +346,8 @@ def test_zeros_of_two_signs_are_two_keys(tmp_path: Path, on: str, stored: list[f
         table = create_table(tmp_path / name, "k double, v bigint", record_key="k", buckets=2)
         table.upsert(pa.table({"k": stored, "v": list(rows.values())}))
         add(table.merge(pa.table({"k": [-0.0], "v": [10]}), on)).execute()
-        found = table.scan(columns=["k", "v"]).to_arrow().to_pylist()
-        assert {str(row["k"]): row["v"] for row in found} == expected_rows, name
+        merged_rows = table.scan(columns=["k", "v"]).to_arrow().to_pylist()
+        assert {str(row["k"]): row["v"] for row in merged_rows} == expected_rows, name
 
 
 def test_keys_are_compared_within_structs() -> None:
