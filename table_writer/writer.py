@@ -24,7 +24,6 @@ from table_writer.commit.create import create_table
 from table_writer.execution.executor import Executor, RowSource
 from table_writer.execution.local import LocalExecutor
 from table_writer.execution.sources import ArrowData, ArrowRows, stored_schema
-from table_writer.in_place.change import identity_columns
 from table_writer.partition_ttl import expire_after_write
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Operation
@@ -298,7 +297,7 @@ def selected_columns(config: TableConfig, options: WriteOptions) -> list[str]:
         config: of the table.
         options: of the change.
     """
-    columns = identity_columns(config)
+    columns = config.identity_columns
     return [*columns, FILE_NAME] if index_type(options, config) != "BUCKET" else columns
 
 

@@ -29,7 +29,7 @@ from spark_writer.worker_errors import in_worker, workers_errors
 from table_format.errors import RecordError, SchemaError, did_you_mean
 from table_format.meta_columns import FILE_NAME, IS_DELETED, META_COLUMNS
 from table_format.storage import Storage
-from table_writer.in_place.change import Change, key_columns, negative_zero
+from table_writer.in_place.change import Change, negative_zero
 from table_writer.in_place.clauses import CLAUSE, OLD, PRESENT, join_type
 from table_writer.in_place.computed import in_table, moved_record, moves_of, repeated_record, written_schema
 from table_writer.in_place.expressions import SOURCE, TARGET
@@ -309,7 +309,7 @@ def _placed(placing: Placing) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
 
 def _refuse_new_keys(change: Change, rows: DataFrame) -> None:
     """Refuse updates that change the record key."""
-    moves = F.coalesce(*(_moved(change, name) for name in key_columns(change.client.config)))
+    moves = F.coalesce(*(_moved(change, name) for name in change.client.config.key_columns))
     facts: Any = rows.agg(F.first(moves, ignorenulls=True)).collect()[0]
     if facts[0] is not None:
         raise moved_record(*facts[0])

@@ -119,6 +119,17 @@ class TableConfig:
         """Fields of the partition path, without the type suffix of custom key generators."""
         return tuple(name.split(":", 1)[0] for name in self._list("hoodie.table.partition.fields"))
 
+    @property
+    def key_columns(self) -> list[str]:
+        """The columns of the record key; of a nested field the one that holds it."""
+        return list(dict.fromkeys(field.split(".", 1)[0] for field in self.record_key_fields))
+
+    @property
+    def identity_columns(self) -> list[str]:
+        """The columns of the record key and then those of the partition path, each once."""
+        partition = (field.split(".", 1)[0] for field in self.partition_fields)
+        return list(dict.fromkeys((*self.key_columns, *partition)))
+
     @functools.cached_property
     def ordering_fields(self) -> tuple[str, ...]:
         """Fields that order versions of a record (ordering fields of 1.1 and later, else the precombine field)."""

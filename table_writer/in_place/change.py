@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from table_format.config.table_config import TableConfig
 from table_format.meta_columns import META_COLUMNS
 from table_format.table.client import TableClient
 from table_writer.in_place.clauses import STORED, Clause, Kind
@@ -17,23 +16,9 @@ from table_writer.in_place.expressions import SOURCE, TARGET, Expressions
 from table_writer.in_place.matching import equalities, same_columns
 
 
-def identity_columns(config: TableConfig) -> list[str]:
-    """The columns of the record key, which a change leaves as it is, and of the partition path."""
-    return list(dict.fromkeys((*key_columns(config), *_roots(config.partition_fields))))
-
-
-def key_columns(config: TableConfig) -> list[str]:
-    """The columns of the record key."""
-    return _roots(config.record_key_fields)
-
-
 def negative_zero(column: str) -> str:
     """An SQL expression of every dialect: whether a column's value is -0.0."""
     return f"({column} = CAST(0 AS DOUBLE) AND CAST({column} AS STRING) LIKE '-%')"
-
-
-def _roots(fields: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(field.split(".", 1)[0] for field in fields))
 
 
 @dataclass(frozen=True)
@@ -119,7 +104,7 @@ class Change:
     @property
     def identity(self) -> list[str]:
         """The columns of the record key, which a change leaves as it is, and of the partition path."""
-        return identity_columns(self.client.config)
+        return self.client.config.identity_columns
 
     @property
     def is_upsert(self) -> bool:
@@ -138,7 +123,7 @@ class Change:
     @property
     def moves(self) -> bool:
         """Whether a record may get another partition; then all its columns are written."""
-        partition = set(self.identity) - set(key_columns(self.client.config))
+        partition = set(self.identity) - set(self.client.config.key_columns)
         pairs = () if self.condition is None else equalities(self.condition)
         equal = {(name, self.expressions.named(SOURCE, of.name)) for name, of in pairs if isinstance(of, exp.Column)}
         assigned = (item for number in self.updating for item in (self.clauses[number].values or {}).items())

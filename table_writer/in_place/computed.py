@@ -21,7 +21,7 @@ from table_format.meta_columns import FILE_NAME, IS_DELETED
 from table_format.schema.evolution import conform
 from table_writer.execution.local import LocalExecutor
 from table_writer.execution.sources import ComputedRows
-from table_writer.in_place.change import Change, key_columns
+from table_writer.in_place.change import Change
 from table_writer.in_place.clauses import CLAUSE, OLD, PRESENT, Clause, join_type
 from table_writer.in_place.expressions import SOURCE, TARGET, named, quoted, text
 from table_writer.in_place.matching import filter_of_source, most_selective, rows_to_join
@@ -227,7 +227,7 @@ def _moving_rows(
     """The rows of a change that may move records to other partitions; those that delete records come last."""
     moves = moves_of(change, options)
     for table in tables:
-        _check_identity(change, table, key_columns(change.client.config))
+        _check_identity(change, table, change.client.config.key_columns)
         changed = conform(moves.rows_to_write(table).select(schema.names), schema)
         yield from changed.combine_chunks().to_batches()
     left = moves.rows_to_delete()
