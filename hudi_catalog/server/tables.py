@@ -320,7 +320,11 @@ class WarehouseTables(TableCache):
 
     def _list(self) -> dict[str, list[TableEntry]]:
         listed: dict[str, list[TableEntry]] = {}
-        for entry in self.warehouse.tables():
+        try:
+            entries = self.warehouse.tables()
+        except TableNotFoundError as error:  # which engines would take for a table that they need not look for
+            raise ServiceError(f"the service's warehouse is gone: {error}; mount it again, or restore it") from error
+        for entry in entries:
             listed.setdefault(entry.name, []).append(entry)
         return listed
 
