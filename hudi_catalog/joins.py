@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
@@ -26,6 +25,7 @@ from table_format.errors import ArgumentError, HudiError, SchemaError, did_you_m
 from table_format.keys.java_hash import buckets_of_hashes, list_hash_of
 from table_format.keys.key_generator import KeyFields
 from table_format.meta_columns import META_COLUMNS
+from table_writer.execution.spill_folder import SpillFolder
 
 Keys: TypeAlias = "str | Sequence[str] | Mapping[str, str]"
 JOINS: Final = ("inner", "left", "right", "full", "semi", "anti")
@@ -211,8 +211,8 @@ class Join:
         for side in (self.left, self.right):
             side.scan.check_understood()
         with contextlib.ExitStack() as stack:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="hudi-join-"))
-            config: dict[str, Any] = {"memory_limit": f"{self.memory // 2}B", "temp_directory": folder}
+            folder = stack.enter_context(SpillFolder())
+            config: dict[str, Any] = {"memory_limit": f"{self.memory // 2}B", "temp_directory": folder.path}
             connection = stack.enter_context(contextlib.closing(duckdb.connect(config=config)))
             connection.execute("SET TimeZone = 'UTC'")
             connection.execute("SET enable_progress_bar = false")  # it would print among the rows

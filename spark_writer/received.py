@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from spark_writer.blocks import payloads
 from table_format.storage import stream_errors
-from table_writer.execution.exchange import FileDivider, SpillFolder, read_stream
+from table_writer.execution.exchange import FileDivider, read_stream
 from table_writer.execution.slot_rows import MemoryShare, Positions, SlotRows, TableSource
+from table_writer.execution.spill_folder import SpillFolder
 from table_writer.execution.task_memory import TaskMemory, release_free_memory
 
 _MOST_WAITING: Final = 256 << 20

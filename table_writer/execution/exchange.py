@@ -8,7 +8,6 @@ in the table.
 from __future__ import annotations
 
 import itertools
-import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,44 +23,13 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.errors import NoSpaceError
 from table_format.storage import stream_errors
 from table_writer.execution.slot_rows import InMemory, MemoryShare, Positions, SlotRows, TableSource
+from table_writer.execution.spill_folder import SpillFolder
 from table_writer.execution.text_dictionaries import encoders
 
 _LONGEST_COLUMN: Final = (1 << 31) - 1
 _ORDER_BITS: Final = 1 << 15
 _BYTE: Final = 1 << 8
 _COPIED_AT_ONCE: Final = 1 << 20
-
-
-class SpillFolder:
-    """A folder for temporary files, created on the first write, and removed with its files.
-
-    Args:
-        parent: where to create it; None for the system's own folder for temporary files.
-    """
-
-    def __init__(self, parent: str | None) -> None:
-        self._parent = parent
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-
-    @property
-    def path(self) -> str:
-        """The folder."""
-        if self._folder is None:
-            with stream_errors(self._parent or tempfile.gettempdir()):
-                self._folder = tempfile.TemporaryDirectory(prefix="hudi-catalog-", dir=self._parent)
-        return self._folder.name
-
-    def remove(self) -> None:
-        """Remove the folder with its files."""
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
 
 
 @dataclass(frozen=True, slots=True)

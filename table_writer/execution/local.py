@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import Executor as Pool
@@ -18,11 +19,12 @@ import pyarrow as pa
 
 from table_format.errors import ArgumentError, HudiError, TransactionError
 from table_format.threads import within_threads
-from table_writer.execution.exchange import Segments, SlotStore, SpillFile, SpillFolder
+from table_writer.execution.exchange import Segments, SlotStore, SpillFile
 from table_writer.execution.executor import Block, BlockHead, Failure, Held, Place, Rows, SplitRows, Stage
 from table_writer.execution.progress import WriteProgress
 from table_writer.execution.slot_rows import InMemory, SlotRows, TableSource
 from table_writer.execution.sources import ArrowRows
+from table_writer.execution.spill_folder import SpillFolder
 from table_writer.execution.task_memory import pages_kept
 from table_writer.plan import executor_options
 from table_writer.plan.options import WriteOptions
@@ -187,7 +189,7 @@ class LocalExecutor:
         if processes:
             # threads of this process may hold locks that a fork would copy
             context = multiprocessing.get_context("spawn")
-            pool: Pool = ProcessPoolExecutor(processes, mp_context=context)
+            pool: Pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_end_with_parent)
         else:
             pool = ThreadPoolExecutor(self.threads, thread_name_prefix="hudi-write")
         pending: deque[Future[list[R] | Failure]] = deque()
@@ -311,6 +313,19 @@ class _Applied:
 
     def __call__(self, items: Iterator[Any], _: TaskIdentity) -> Iterator[Any]:
         return map(self.function, items)
+
+
+def _end_with_parent() -> None:
+    """End this worker process when the process that started it is gone: a killed one cannot end its workers."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, name="hudi-parent", daemon=True).start()
 
 
 def _one(item: object) -> _Listed:

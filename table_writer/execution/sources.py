@@ -15,8 +15,9 @@ from table_format.meta_columns import IS_DELETED, META_COLUMNS
 from table_format.schema.evolution import conform, storage_schema
 from table_format.schema.nested import holds
 from table_format.storage import Storage
-from table_writer.execution.exchange import Segment, Segments, SpillFile, SpillFolder
+from table_writer.execution.exchange import Segment, Segments, SpillFile
 from table_writer.execution.executor import RowSource
+from table_writer.execution.spill_folder import SpillFolder
 from table_writer.plan.plan import FROM_COLUMN
 
 _SAMPLE_ROWS: Final = 4096

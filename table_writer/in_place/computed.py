@@ -21,6 +21,7 @@ from table_format.meta_columns import FILE_NAME, IS_DELETED
 from table_format.schema.evolution import conform
 from table_writer.execution.local import LocalExecutor
 from table_writer.execution.sources import ComputedRows
+from table_writer.execution.spill_folder import SpillFolder
 from table_writer.in_place.change import Change
 from table_writer.in_place.clauses import CLAUSE, OLD, PRESENT, Clause, join_type
 from table_writer.in_place.expressions import SOURCE, TARGET, named, quoted, text
@@ -100,13 +101,16 @@ class Query:
             return TARGET
         return f"{TARGET} {join_type(self.clauses)} JOIN {SOURCE} ON {self.on}"
 
-    def run(self, target: pa.RecordBatchReader, source: pa.Table | None, memory: int) -> Iterator[pa.RecordBatch]:
+    def run(
+        self, target: pa.RecordBatchReader, source: pa.Table | None, memory: int, folder: SpillFolder
+    ) -> Iterator[pa.RecordBatch]:
         """The rows.
 
         Args:
             target: rows of the table.
             source: rows of the source, `PRESENT` among its columns.
             memory: bytes that the join holds; beyond them it uses temporary files.
+            folder: for these.
 
         Raises:
             MissingPackageError: DuckDB is not installed.
@@ -124,7 +128,8 @@ class Query:
                 failures.append(error)  # DuckDB would raise its own, with the text of this one
                 raise
 
-        with contextlib.closing(duckdb.connect(config={"memory_limit": f"{max(memory, 64 << 20)}B"})) as connection:
+        config: dict[str, Any] = {"memory_limit": f"{max(memory, 64 << 20)}B", "temp_directory": folder.path}
+        with contextlib.closing(duckdb.connect(config=config)) as connection:
             # timestamps without a zone are compared with instants as if they were of this one
             connection.execute("SET TimeZone = 'UTC'")
             connection.register(TARGET, pa.RecordBatchReader.from_batches(target.schema, watched()))
@@ -155,7 +160,6 @@ def computed_rows(change: Change, options: WriteOptions, reader: Table | None = 
         HudiError: when they are read; see `Query.run`.
     """
     executor = LocalExecutor.of(options)
-    memory = executor.memory // _SHARE
     written = written_schema(change, options)
     indexed = FROM_COLUMN in written.names
 
@@ -164,11 +168,11 @@ def computed_rows(change: Change, options: WriteOptions, reader: Table | None = 
             yield from _source_rows(change)
             return
         if change.moves:
-            yield from _moving_rows(change, options, rows, written, _tables(change, memory, reader, indexed=indexed))
+            yield from _moving_rows(change, options, rows, written, _tables(change, executor, reader, indexed=indexed))
             return
         identities: list[pa.Table] = []
         rows.new_keys = rows.matched = 0
-        for table in _tables(change, memory, reader, indexed=indexed):
+        for table in _tables(change, executor, reader, indexed=indexed):
             new = _count_new(change, table)
             rows.new_keys, rows.matched = rows.new_keys + new, rows.matched + len(table) - new
             _check_identity(change, table, change.identity)
@@ -181,7 +185,7 @@ def computed_rows(change: Change, options: WriteOptions, reader: Table | None = 
     return ComputedRows(
         written,
         batches,
-        memory=memory,
+        memory=executor.memory // _SHARE,
         folder=executor.folder,
         uri=change.client.storage.uri,
         selected=not change.is_upsert,
@@ -198,7 +202,7 @@ def written_schema(change: Change, options: WriteOptions) -> pa.Schema:
     return written.append(pa.field(FROM_COLUMN, pa.int64()))
 
 
-def _tables(change: Change, memory: int, reader: Table | None, *, indexed: bool) -> Iterator[pa.Table]:
+def _tables(change: Change, executor: LocalExecutor, reader: Table | None, *, indexed: bool) -> Iterator[pa.Table]:
     """The result of the query, in parts; where an index finds records, with numbers of the rows' file groups."""
     old, parameters = [*change.identity, *([FROM_COLUMN] if indexed else [])], change.expressions.parameters
     query = Query(change.written, change.identity, change.clauses, change.on, old, parameters)
@@ -216,9 +220,11 @@ def _tables(change: Change, memory: int, reader: Table | None, *, indexed: bool)
         # most rows of the files that are read match none, and DuckDB would take a second for a few million
         batches = (rows_to_join(batch, *values) for batch in target)
         target = pa.RecordBatchReader.from_batches(target.schema, batches)
-    for batch in query.run(target, source, memory):
-        rows = pa.Table.from_batches([batch])
-        yield rows.rename_columns([FROM_COLUMN if name == OLD + FROM_COLUMN else name for name in rows.column_names])
+    with SpillFolder(executor.folder) as folder:
+        for batch in query.run(target, source, executor.memory // _SHARE, folder):
+            rows = pa.Table.from_batches([batch])
+            names = [FROM_COLUMN if name == OLD + FROM_COLUMN else name for name in rows.column_names]
+            yield rows.rename_columns(names)
 
 
 def _moving_rows(

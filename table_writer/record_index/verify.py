@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import random
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.execution.executor import Mapper, in_threads
+from table_writer.execution.spill_folder import SpillFolder
 from table_writer.metadata.index_deltas import delta_folder
 from table_writer.record_index.bootstrap import bootstrap_index
 from table_writer.record_index.build import Progress, portions
@@ -263,8 +263,8 @@ class _Job:
     @contextlib.contextmanager
     def _scratch(self) -> Iterator[tuple[Storage, str]]:
         if not self.shared:
-            with tempfile.TemporaryDirectory(prefix="hudi-catalog-verify-") as folder:
-                yield Storage(folder), "runs"
+            with SpillFolder() as spilled:
+                yield Storage(spilled.path), "runs"
             return
         folder = f"{_FOLDER}/{uuid.uuid4().hex}"
         try:

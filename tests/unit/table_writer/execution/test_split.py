@@ -11,8 +11,9 @@ from table_format.errors import RecordError
 from table_format.keys.bucket_index import BucketHashRule
 from table_format.keys.java_hash import bucket_id_one
 from table_format.keys.key_generator import KeySpec
-from table_writer.execution.exchange import SlotStore, SpillFolder
+from table_writer.execution.exchange import SlotStore
 from table_writer.execution.executor import SplitRows
+from table_writer.execution.spill_folder import SpillFolder
 from table_writer.plan.plan import BUCKET_COLUMN, KeyPlan, SplitPlan, TaskIdentity
 from table_writer.slots.split import split_rows
 
