@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
@@ -72,7 +73,7 @@ class Merge:
         self._evolves = False
 
     def with_schema_evolution(self) -> Self:
-        """Let `…_all` clauses add the source's columns that the table lacks."""
+        """Let clauses add columns of the source that the table lacks: `…_all` clauses all of them, others by name."""
         if self._clauses:
             raise ArgumentError("with_schema_evolution comes before the clauses")
         self._evolves = True
@@ -127,10 +128,13 @@ class Merge:
         return self._commit(self._change(), options)
 
     def _change(self) -> Change:
+        old = self._expressions.columns[TARGET]
+        assigned = {name for clause in self._clauses for name in clause.values or ()}
+        new = [name for name in self._schema.names if name in assigned and name not in old]
         return Change(
             self._client,
-            self._schema,
-            self._clauses,
+            pa.schema([field for field in self._schema if field.name in old or field.name in new]),
+            [_with_nulls(clause, new) for clause in self._clauses],
             self._expressions,
             condition=self._on,
             source=self._source,
@@ -163,6 +167,13 @@ class Merge:
     def _add(self, kind: Kind, values: Values | None, condition: Any, sides: Sequence[str]) -> Self:
         self._clauses.append(clause_of(kind, self._expressions, values, condition, sides=sides))
         return self
+
+
+def _with_nulls(clause: Clause, new: Sequence[str]) -> Clause:
+    """A clause; if it updates rows, with null in the new columns that it does not set, which rows do not have yet."""
+    if clause.values is None or clause.inserts:
+        return clause
+    return replace(clause, values={**clause.values, **{name: "NULL" for name in new if name not in clause.values}})
 
 
 def _columns_of(client: TableClient) -> pa.Schema:

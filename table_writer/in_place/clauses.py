@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from table_format.errors import ArgumentError, SchemaError, did_you_mean
 from table_format.meta_columns import COMMIT_TIME, META_COLUMNS
-from table_writer.in_place.expressions import SOURCE, TARGET, Expressions
+from table_writer.in_place.expressions import SOURCE, TARGET, Expressions, meant
 
 #: Number of the clause that a row of the result fulfils.
 CLAUSE: Final = "_hudi_catalog_clause"
@@ -76,7 +76,7 @@ def assignments(
 
     Args:
         values: SQL expressions as texts, other objects as they are, by column.
-        schema: the table's columns.
+        schema: the table's columns, and new ones.
         expressions: resolves columns.
         sides: whose columns the values may name.
 
@@ -89,7 +89,7 @@ def assignments(
         raise ArgumentError(f"values are a dict from columns to SQL expressions or values, not {values!r}")
     assigned = {}
     for name, value in values.items():
-        column = expressions.column(TARGET, str(name).removeprefix(f"{TARGET}."))
+        column = meant(str(name).removeprefix(f"{TARGET}."), schema.names)
         if column is None or column in META_COLUMNS:
             hint = did_you_mean(str(name), schema.names)
             raise SchemaError(f"the table has no column {name!r}{hint}; columns are {schema.names}")

@@ -145,11 +145,8 @@ class Expressions:
                 yield side, column
 
     def column(self, side: str, name: str) -> str | None:
-        """The column that a name means, whose case does not matter where no other column has it; None for none."""
-        if name in self.columns[side]:
-            return name
-        alike = [column for column in self.columns[side] if column.casefold() == name.casefold()]
-        return alike[0] if len(alike) == 1 else None
+        """The column of a side that a name means; see `meant`."""
+        return meant(name, self.columns[side])
 
 
 def _no_expression(text: str, what: str) -> ExpressionError:
@@ -158,6 +155,14 @@ def _no_expression(text: str, what: str) -> ExpressionError:
 
 def _is_column(node: exp.Expression) -> bool:
     return isinstance(node, exp.Column)
+
+
+def meant(name: str, columns: Sequence[str]) -> str | None:
+    """The column that a name means, whose case does not matter where no other column has it; None for none."""
+    if name in columns:
+        return name
+    alike = [column for column in columns if column.casefold() == name.casefold()]
+    return alike[0] if len(alike) == 1 else None
 
 
 def is_named(parts: Sequence[str], name: Sequence[str]) -> bool:

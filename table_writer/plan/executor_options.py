@@ -56,7 +56,8 @@ TEMPORARY_FOLDER: Final = Option(
     "hoodie.catalog.executor.folder",
     Kind.TEXT,
     None,
-    "A folder for the temporary files of writes without Spark. Unset: the system's own.",
+    "A folder for the temporary files of writes without Spark; what killed writers left there is removed by the next. "
+    "Unset: the system's own.",
     Origin.OURS,
 )
 

@@ -13,6 +13,7 @@ import pytest
 
 from catalog.scan import Scan
 from hudi_catalog import HudiError, Table, create_table, open_table
+from hudi_catalog.merge import Merge
 from pushdown import col
 from pushdown.errors import ExpressionError, FilterSyntaxError, UnknownColumnError
 from table_format.errors import ArgumentError, MissingPackageError, RecordError, SchemaError
@@ -153,10 +154,10 @@ def test_only_rows_that_can_match_are_joined(table: Table, monkeypatch: pytest.M
     joined: list[int] = []
     run = Query.run
 
-    def counting(self: Query, target: pa.RecordBatchReader, source: pa.Table | None, memory: int) -> Any:
+    def counting(self: Query, target: pa.RecordBatchReader, *others: Any) -> Any:
         rows = target.read_all()
         joined.append(len(rows))
-        return run(self, rows.to_reader(), source, memory)
+        return run(self, rows.to_reader(), *others)
 
     monkeypatch.setattr(Query, "run", counting)
     # more values than a filter takes, of another width, some beyond the column's type, one null
@@ -178,6 +179,39 @@ def test_new_columns_come_by_schema_evolution(table: Table) -> None:
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
     rows = open_table(table.client.storage.uri).scan("extra IS NOT NULL", ["id", "n", "extra"]).to_arrow().to_pylist()
     assert sorted(map(tuple, (row.values() for row in rows))) == [(1, 1, 1.5), (40, None, 2.5)]
+
+
+@pytest.mark.parametrize(
+    ("clauses", "extra", "names"),
+    [
+        (lambda m: m.when_matched_update({"EXTRA": "source.extra"}), {1: 1.5}, {"extra"}),
+        (lambda m: m.when_not_matched_insert({"id": 40, "day": "'d0'", "extra": "extra"}), {40: 2.5}, {"extra"}),
+        (lambda m: m.when_matched_update({"n": "9"}), {}, set()),
+        (
+            lambda m: m.when_matched_update_all().when_not_matched_by_source_update({"n": "n"}),
+            {1: 1.5},
+            {"extra", "more"},
+        ),
+        (
+            lambda m: m.when_matched_update({"n": "n"}).when_not_matched_by_source_update(
+                {"extra": 0}, "target.id = 2"
+            ),
+            {2: 0.0},
+            {"extra"},
+        ),
+    ],
+    ids=["update", "insert", "none", "all in one clause", "of another kind"],
+)
+def test_clauses_add_the_new_columns_that_they_name(
+    table: Table, clauses: Callable[[Merge], Merge], extra: dict[int, float], names: set[str]
+) -> None:
+    before = table.columns.names
+    source = pa.table({"id": [1, 40], "day": ["d1", "d0"], "extra": [1.5, 2.5], "more": [1, 2]})
+    clauses(table.merge(source, "id").with_schema_evolution()).execute()
+    found = open_table(table.client.storage.uri)
+    assert set(found.columns.names) - set(before) == names
+    rows = found.scan().to_arrow().to_pylist()
+    assert {row["id"]: row["extra"] for row in rows if row.get("extra") is not None} == extra
 
 
 def test_nothing_to_change_changes_nothing(table: Table) -> None:
