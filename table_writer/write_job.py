@@ -231,8 +231,8 @@ class WriteJob:
         if new is not None and inserted != new:
             raise RecordError(
                 f"{self.client.storage.uri}: {inserted} rows would be inserted, and {new} are new: "
-                "either a new row has the record key of a row in another partition, or the record keys that the "
-                "table's properties give for its rows are not those that they have"
+                "either the table has the record key of a new row, or of one that moves to another partition, already; "
+                "or the record keys that the table's properties give for its rows are not those that they have"
             )
         if matched is not None:
             changed = deleted + sum(stat.num_update_writes for stat in stats)
@@ -240,8 +240,8 @@ class WriteJob:
         gone = self.source.gone_keys
         if gone is not None and deleted != gone:
             raise RecordError(
-                f"{self.client.storage.uri}: {deleted} rows would be deleted, and {gone} are to go or to move: a new "
-                "row has the record key of a row in another partition, or rows are not where their values say"
+                f"{self.client.storage.uri}: {deleted} rows would be deleted, and {gone} are to go or to move: "
+                "the table has the record key of a new row already, or rows are not where their values say"
             )
 
     def _is_repeatable(self) -> bool:

@@ -348,6 +348,6 @@ def repeated_record(count: int, record: object, *, in_table: bool = False) -> Re
     if in_table:
         return several_rows(count, record, "several of them match one row of the source")
     return RecordError(
-        f"{count} record(s) have several rows in the source, such as {record}: which one is meant is not known; leave "
-        "one row of each"
+        f"{count} record(s) have several rows in the source, such as {record}, or get several from clauses that give "
+        "rows one key: which one is meant is not known; leave one row of each"
     )
