@@ -16,6 +16,7 @@ from table_format.base_file.reader import read_base_file
 from table_format.codecs.arrow_numpy import Mask, Positions, from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.log.blocks import LogBlock, read_log_blocks, surviving_blocks
+from table_format.log.positions import record_positions
 from table_format.merge.log_rows import OPERATION, BlockReader, LogRows, has_operations, merge_columns, record_keys
 from table_format.merge.rules import MergeRules
 from table_format.meta_columns import RECORD_KEY
@@ -79,7 +80,7 @@ def read_file_slice(
     needed = _needed(schema, wanted, rules)
     logs = BlockReader(needed, rules, history).read(blocks)
     base = _read_base(storage, base_path, needed, history)
-    return conform(_merged(logs, base, rules, base_path or "").select(wanted), result)
+    return conform(_merged(logs, base, rules, base_path or "", blocks).select(wanted), result)
 
 
 def _read_logs(
@@ -117,31 +118,30 @@ def _read_base(storage: Storage, path: str | None, schema: pa.Schema, history: S
     return conform(history.renamed(name.instant, read_base_file(storage, path, columns=present)), schema)
 
 
-def _merged(logs: LogRows, base: pa.Table, rules: MergeRules, path: str) -> pa.Table:
+def _merged(logs: LogRows, base: pa.Table, rules: MergeRules, path: str, blocks: Sequence[LogBlock]) -> pa.Table:
     if not len(logs.table):
         return base
-    distinct = logs.keys.unique()
-    log_keys = to_numpy(pc.index_in(logs.keys, value_set=distinct)).astype(np.int64)
-    base_rows, base_keys = _matches(record_keys(base, rules.keys, path), distinct)
+    matches = _matches(logs, record_keys(base, rules.keys, path), path, blocks)
+    base_rows, base_records = matches.base_rows, matches.base_records
     whole = pa.concat_tables([logs.table, base]).combine_chunks()
     total, first = len(whole), len(logs.table)
     matched = base_rows + first
     versions = _versions(logs, whole, matched, rules)
-    chosen = choose_logs(log_keys, len(distinct), versions, rules)
-    choose_with_base(chosen, base_keys, matched, versions, rules)
+    chosen = choose_logs(matches.records, matches.count, versions, rules)
+    choose_with_base(chosen, base_records, matched, versions, rules)
 
-    # source row of each base row, and of each key that is only in logs, in the order of the result
+    # source row of each base row, and of each record that is only in logs, in the order of the result
     gone = versions.deleted[chosen.head]
     keep = np.ones(len(base), dtype=np.bool_)
-    keep[base_rows] = ~gone[base_keys]
+    keep[base_rows] = ~gone[base_records]
     alone = ~gone
-    alone[base_keys] = False
-    new_keys = np.flatnonzero(alone)
+    alone[base_records] = False
+    new_records = np.flatnonzero(alone)
 
     def taken(source: Positions) -> Any:
         rows = np.arange(first, total, dtype=np.int64)
-        rows[base_rows] = source[base_keys]
-        return from_numpy(np.concatenate([rows[keep], source[new_keys]]))
+        rows[base_rows] = source[base_records]
+        return from_numpy(np.concatenate([rows[keep], source[new_records]]))
 
     heads = taken(chosen.head)
     own = {name: taken(source) for name, source in chosen.sources.items()}
@@ -149,14 +149,54 @@ def _merged(logs: LogRows, base: pa.Table, rules: MergeRules, path: str) -> pa.T
     return pa.Table.from_arrays(arrays, schema=whole.schema)
 
 
-def _matches(keys: Any, distinct: Any) -> tuple[Positions, Positions]:
-    """Base rows changed by logs, and the indexes of their keys; of several rows of one key the first counts."""
-    positions = pc.index_in(keys, value_set=distinct)
-    rows = np.flatnonzero(valid_mask(positions)).astype(np.int64)
-    numbers = to_numpy(positions).astype(np.int64)[rows]
-    _, places = np.unique(numbers, return_index=True)
-    places = np.sort(places)
-    return rows[places], numbers[places]
+@dataclass(frozen=True, slots=True)
+class _Matches:
+    """Which log rows are versions of one record, and which base rows are older versions of these records.
+
+    Attributes:
+        records: number of the record of each log row.
+        count: number of records.
+        base_rows: rows of the base file that logs change.
+        base_records: their records, each at most once.
+    """
+
+    records: Positions
+    count: int
+    base_rows: Positions
+    base_records: Positions
+
+
+def _matches(logs: LogRows, base_keys: Any, path: str, blocks: Sequence[LogBlock]) -> _Matches:
+    """Match log rows with base rows by key.
+
+    A base file may have several rows of one key, since inserts of Hudi 1.x let duplicates in. If the log blocks have
+    the positions of their rows, they are matched by these, as Hudi's readers and compactions do by default, so that
+    an update or delete concerns all rows that its writer found. Else the first row of a key counts.
+    """
+    distinct = logs.keys.unique()
+    places = pc.index_in(base_keys, value_set=distinct)
+    rows = np.flatnonzero(valid_mask(places)).astype(np.int64)
+    numbers = to_numpy(places).astype(np.int64)[rows]
+    _, firsts = np.unique(numbers, return_index=True)
+    if len(firsts) < len(numbers):
+        by_position = _matches_by_position(logs, base_keys, path, blocks)
+        if by_position is not None:
+            return by_position
+    firsts = np.sort(firsts)
+    records = to_numpy(pc.index_in(logs.keys, value_set=distinct)).astype(np.int64)
+    return _Matches(records, len(distinct), rows[firsts], numbers[firsts])
+
+
+def _matches_by_position(logs: LogRows, base_keys: Any, path: str, blocks: Sequence[LogBlock]) -> _Matches | None:
+    name = BaseFileName.parse(path.rpartition("/")[2])
+    positions = None if name is None else record_positions(blocks, logs.counts, name.instant)
+    if positions is None:
+        return None
+    base_rows, records = np.unique(positions, return_inverse=True)
+    if base_rows[-1] >= len(base_keys) or base_keys.take(from_numpy(positions)) != logs.keys:
+        reason = f"log records have positions of rows with other keys, as in {blocks[0].path}; restore these files"
+        raise CorruptFileError(path, 0, reason)
+    return _Matches(records.astype(np.int64), len(base_rows), base_rows, np.arange(len(base_rows), dtype=np.int64))
 
 
 def _versions(logs: LogRows, whole: pa.Table, matched: Positions, rules: MergeRules) -> Versions:

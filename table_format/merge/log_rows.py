@@ -39,6 +39,7 @@ class LogRows:
         by_block: the record is from a delete block.
         natural: it deletes its key regardless of ordering values.
         held: for columns that not every data block has: whether the record's block has them.
+        counts: number of records by block.
     """
 
     table: pa.Table
@@ -47,6 +48,7 @@ class LogRows:
     by_block: Mask
     natural: Mask
     held: dict[str, Mask]
+    counts: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,8 @@ class BlockReader:
         marked = self._marked(whole) & ~blocked
         if not self.rules.deletes_forget:
             commit_ordered |= marked & self._without_order(whole)
-        return LogRows(whole, all_keys, marked | blocked, blocked, commit_ordered, self._held(held))
+        counts = tuple(count for count, _ in held)
+        return LogRows(whole, all_keys, marked | blocked, blocked, commit_ordered, self._held(held), counts)
 
     def _records(self, block: LogBlock) -> tuple[pa.Table, Any, set[str]]:
         wanted = self.schema.names

@@ -19,7 +19,7 @@ from table_format.log.records import decode_records
 from table_format.merge.rules import MergeRules
 from table_format.schema.evolution import conform
 from table_writer.encoding.log_blocks import write_log_block
-from tests.support.written_log_slices import avro_block, read, row
+from tests.support.written_log_slices import avro_block, positioned, read, row
 
 RULES = {
     "commit": MergeRules(("ts",)),
@@ -35,7 +35,7 @@ DELETES = st.builds(lambda key, ts: ("delete", key, ts, True), KEYS, st.none() |
 BLOCKS = st.lists(st.one_of(st.lists(RECORDS, max_size=6), st.lists(DELETES, max_size=4)), max_size=8)
 
 
-def delete_block(instant, records):
+def delete_block(instant, records, header=None):
     """A delete block whose ordering values are longs; none is written as Java does it, as an int 0."""
     listed = []
     for _, key, ts, _ in records:
@@ -46,7 +46,7 @@ def delete_block(instant, records):
     out = io.BytesIO()
     fastavro.schemaless_writer(out, deletes.SCHEMA, {"deleteRecordList": listed})
     content = (3).to_bytes(4, "big") + len(out.getvalue()).to_bytes(4, "big") + out.getvalue()
-    return write_log_block(BlockType.DELETE, {0: instant, 2: "{}"}, content)
+    return write_log_block(BlockType.DELETE, {0: instant, 2: "{}", **(header or {})}, content)
 
 
 def wins(new, old, rules):
@@ -96,6 +96,40 @@ def test_merging_is_the_plain_loop(base, blocks, name):
     keys = result["_hoodie_record_key"].to_pylist()
     assert len(keys) == len(set(keys))
     assert dict(zip(keys, result["v"].to_pylist(), strict=True)) == merged(base, blocks, RULES[name])
+
+
+PLACES = st.lists(st.tuples(KEYS, TIMES), min_size=1, max_size=7)
+CHANGES = st.lists(
+    st.tuples(st.booleans(), st.dictionaries(st.integers(0, 6), TIMES, min_size=1, max_size=4), st.booleans()),
+    max_size=5,
+)
+
+
+@given(PLACES, CHANGES, st.sampled_from(["commit", "event"]), st.booleans())
+def test_merging_by_position_is_the_plain_loop_over_rows(base, changes, name, all_positioned):
+    """Rows of a base file with several of some keys, each changed by the log records that have its position."""
+    blocks, written, positioned_too = [], [], True
+    for number, (deletes_rows, times, has_positions) in enumerate(changes):
+        places = sorted({place % len(base): ts for place, ts in times.items()}.items())
+        header = positioned([place for place, _ in places]) if has_positions or all_positioned else {}
+        positioned_too &= bool(header)
+        kind = "delete" if deletes_rows else "record"
+        records = [(kind, base[place][0], ts, deletes_rows) for place, ts in places]
+        blocks.append([(place, *record) for (place, _), record in zip(places, records, strict=True)])
+        if deletes_rows:
+            written.append(delete_block(str(number), records, header))
+        else:
+            rows = [row(key, ts, f"{number}.{at}") for at, (_, key, ts, _) in enumerate(records)]
+            written.append(avro_block(str(number), rows, header=header))
+    result = read([row(key, ts, "base") for key, ts in base], written, RULES[name])
+    first = {key: place for place, (key, _) in reversed(list(enumerate(base)))}
+    # what stands for the row: its position, or the first row of its key
+    loop = [
+        [(kind, place if positioned_too else first[key], ts, gone) for place, kind, key, ts, gone in records]
+        for records in blocks
+    ]
+    left = merged({place: ts for place, (_, ts) in enumerate(base)}, loop, RULES[name])
+    assert result["v"].to_pylist() == [left[place] for place in sorted(left)]
 
 
 ONE_EACH = st.one_of(

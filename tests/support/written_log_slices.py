@@ -1,8 +1,10 @@
 """File slices made by hand: base rows and log blocks, read as one table."""
 
+import base64
 import io
 import json
 import os
+import struct
 import tempfile
 
 import fastavro
@@ -72,14 +74,23 @@ def hfile_block(instant, records, schema=SCHEMA):
     return write_hfile_block(instant, text, write_hfile(keys, [contents[key] for key in keys], schema_json=text))
 
 
-def ordered_deletes(instant, keys, wrapper, value):
+def positioned(rows, base="0"):
+    """Header entries of a block whose records are of these rows, ascending, of the base file of an instant."""
+    bitmap = struct.pack(f"<QIIIHHI{len(rows)}H", 1, 0, 12346, 1, 0, len(rows) - 1, 16, *rows)
+    return {
+        HeaderKey.RECORD_POSITIONS: base64.b64encode(bitmap).decode(),
+        HeaderKey.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS: base,
+    }
+
+
+def ordered_deletes(instant, keys, wrapper, value, header=None):
     """A delete block whose records have an ordering value of that type."""
     ordering = (f"org.apache.hudi.avro.model.{wrapper}Wrapper", {"value": value})
     listed = [{"recordKey": key, "partitionPath": "", "orderingVal": ordering} for key in keys]
     out = io.BytesIO()
     fastavro.schemaless_writer(out, deletes.SCHEMA, {"deleteRecordList": listed})
     content = (3).to_bytes(4, "big") + len(out.getvalue()).to_bytes(4, "big") + out.getvalue()
-    return write_log_block(BlockType.DELETE, {0: instant, 2: "{}"}, content)
+    return write_log_block(BlockType.DELETE, {0: instant, 2: "{}", **(header or {})}, content)
 
 
 def read(base, blocks, rules, schema=None):

@@ -14,7 +14,7 @@ from table_format.log.deletes import DeletedRecord
 from table_format.merge.rules import MergeRules
 from table_writer.encoding.log_blocks import write_delete_block, write_log_block, write_rollback_block
 from tests.support.golden_slices import NAMES, expected, read_table, unpack
-from tests.support.written_log_slices import SCHEMA, avro_block, hfile_block, ordered_deletes, read, row
+from tests.support.written_log_slices import SCHEMA, avro_block, hfile_block, ordered_deletes, positioned, read, row
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
 
 def by_key(table):
     names = sorted(table.column_names)
-    return sorted(table.select(names).to_pylist(), key=lambda one: one["_hoodie_record_key"])
+    return sorted(table.select(names).to_pylist(), key=lambda one: (one["_hoodie_record_key"], repr(one)))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -81,9 +81,80 @@ def test_base_rows_keep_their_order_and_new_ones_follow():
     assert merged["_hoodie_record_key"].to_pylist() == ["d", "b", "c", "a", "z", "e"]
 
 
-def test_of_two_base_rows_of_a_key_the_first_is_merged():
-    base = [row("a", 1, "one"), row("a", 1, "two")]
-    assert read(base, [avro_block("1", [row("a", 2, "new")])], EVENT)["v"].to_pylist() == ["new", "two"]
+DOUBLE = [row("a", 1, "one"), row("b", 1, "one"), row("a", 5, "two"), row("a", 3, "three")]
+
+
+def double(number, *versions, header=None):
+    """Log records of one version for each of some rows of `DOUBLE`."""
+    rows = [place for place, _, _ in versions]
+    records = [row(DOUBLE[place]["_hoodie_record_key"], ts, v) for place, ts, v in versions]
+    return avro_block(number, records, header=positioned(rows) if header is None else header)
+
+
+@pytest.mark.parametrize("header", [{}, positioned([0], "1"), {**positioned([0]), HeaderKey.RECORD_POSITIONS: ""}])
+def test_of_several_base_rows_of_a_key_the_first_is_merged_without_positions(header):
+    new = avro_block("1", [row("a", 6, "new")], header=header)
+    assert read(DOUBLE, [new], EVENT)["v"].to_pylist() == ["new", "one", "two", "three"]
+
+
+def test_all_base_rows_that_have_positions_are_merged():
+    one = double("1", (0, 4, "new"), (1, 4, "new"), (2, 4, "new"), (3, 4, "new"))
+    assert read(DOUBLE, [one], EVENT)["v"].to_pylist() == ["new", "new", "two", "new"]
+    assert read(DOUBLE, [one], COMMIT)["v"].to_pylist() == ["new"] * 4
+
+
+def test_base_rows_without_positions_stay():
+    one = double("1", (2, 9, "new"), (3, 9, "new"))
+    assert read(DOUBLE, [one], EVENT)["v"].to_pylist() == ["one", "one", "new", "new"]
+
+
+@pytest.mark.parametrize("rules", [EVENT, COMMIT])
+def test_deletes_with_positions_delete_all_rows(rules):
+    changed = double("1", (0, 6, "new"), (2, 6, "new"), (3, 6, "new"))
+    gone = ordered_deletes("2", ["a", "a", "a"], "Int", 0, positioned([0, 2, 3]))
+    assert read(DOUBLE, [changed, gone], rules)["v"].to_pylist() == ["one"]
+    back = double("3", (0, 7, "back"), (3, 7, "back"))
+    assert read(DOUBLE, [changed, gone, back], rules)["v"].to_pylist() == ["back", "one", "back"]
+
+
+@pytest.mark.parametrize("last", [avro_block("2", [row("z", 1, "z")]), double("2", (1, 9, "b"), header={})])
+def test_one_block_without_positions_has_all_merged_by_key(last):
+    blocks = [double("1", (0, 6, "new"), (2, 6, "new"), (3, 6, "new")), last]
+    merged = read(DOUBLE, blocks, EVENT)
+    assert [one["v"] for one in merged.to_pylist() if one["_hoodie_record_key"] == "a"] == ["new", "two", "three"]
+
+
+def test_partial_updates_with_positions_fill_each_row_from_its_own():
+    fields = [field for field in SCHEMA["fields"] if field["name"] != "v"]
+    partial = avro_block(
+        "1",
+        [row("a", 6, None, w=8), row("a", 6, None, w=9)],
+        {**SCHEMA, "fields": fields},
+        {HeaderKey.IS_PARTIAL: "true", **positioned([0, 2])},
+    )
+    merged = read(DOUBLE, [partial], EVENT)
+    assert merged["v"].to_pylist() == ["one", "one", "two", "three"]
+    assert merged["w"].to_pylist() == [8, None, 9, None]
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ({HeaderKey.RECORD_POSITIONS: "AQ"}, "damaged record positions"),
+        ({HeaderKey.RECORD_POSITIONS: "AQAAAAAAAAA="}, "cut off"),
+        (positioned([0, 2, 3]), "3 numbers instead of 2|too many numbers"),
+        (positioned([0]), "1 numbers instead of 2"),
+        (positioned([0, 1]), "other keys"),
+        (positioned([0, 4]), "other keys"),
+    ],
+)
+def test_damaged_positions_are_refused_where_keys_do_not_do(header, reason):
+    records = [row("a", 6, "new"), row("a", 6, "new")]
+    block = avro_block("1", records, header={**positioned([0, 2]), **header})
+    with pytest.raises(CorruptFileError, match=reason) as error:
+        read(DOUBLE, [block], EVENT)
+    assert ".f-0_1.log.1_0-0-0" in str(error.value)
+    assert read(DOUBLE[:2], [block], EVENT)["v"].to_pylist() == ["new", "one"]
 
 
 def test_marked_records_delete():
