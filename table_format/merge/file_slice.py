@@ -339,8 +339,9 @@ types = pa.types
 def ranks(columns: Sequence[Any], count: int) -> Positions:
     """Rank of each row, by the first column, then by the next ones.
 
-    Values compare as in Java: a null number counts as 0 (any other null is first), NaN is the greatest, and -0.0
-    is less than 0.0. Text compares by its UTF-8 bytes.
+    Values compare as in Java: a null counts as 0, which of dates is 1970-01-01, where the type is of numbers or
+    dates, and is first where Hudi fails to compare its 0; NaN is the greatest, and -0.0 is less than 0.0. Text
+    compares by its UTF-8 bytes.
 
     Args:
         columns: arrays of equal length.
@@ -360,6 +361,8 @@ def ranks(columns: Sequence[Any], count: int) -> Positions:
 def _dense(column: Any) -> Positions:
     array = one_chunk(column)
     kind = array.type
+    if types.is_date32(kind):
+        return _numbers(array.view(pa.int32()))
     if types.is_floating(kind) or types.is_integer(kind):
         return _numbers(array)
     if types.is_nested(kind) or types.is_null(kind):

@@ -305,6 +305,54 @@ def test_ordering_values_of_deletes(kind, wrapper, value, later, earlier):
     assert values(read([], [block, gone], EVENT, avro_to_arrow(schema))) == {"a": "x"}
 
 
+def of_kind(kind):
+    """The schema with ordering values of another type."""
+    ordering = {"name": "ts", "type": ["null", kind], "default": None}
+    return {**SCHEMA, "fields": [ordering if field["name"] == "ts" else field for field in SCHEMA["fields"]]}
+
+
+DATE = {"type": "int", "logicalType": "date"}
+MICROS = {"type": "long", "logicalType": "timestamp-micros"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "zero", "after"),
+    [
+        ("int", -1, 0, 1),
+        ("long", -1, 0, 1),
+        ("double", -0.5, 0.0, 0.5),
+        (DATE, dt.date(1934, 2, 23), dt.date(1970, 1, 1), dt.date(2000, 1, 1)),
+    ],
+)
+def test_a_null_ordering_value_counts_as_zero(kind, before, zero, after):
+    """As in Hudi 1.2.0 for ints and dates; it fails for the others."""
+    schema = of_kind(kind)
+    for old, new, wins in [
+        (before, None, True),
+        (zero, None, True),
+        (after, None, False),
+        (None, before, False),
+        (None, zero, True),
+        (None, after, True),
+        (None, None, True),
+    ]:
+        blocks = [avro_block("1", [row("a", old, "old")], schema), avro_block("2", [row("a", new, "new")], schema)]
+        left = {"a": "new" if wins else "old"}
+        assert values(read([], blocks, EVENT, avro_to_arrow(schema))) == left
+        assert values(read([row("a", old, "old")], blocks[1:], EVENT, avro_to_arrow(schema))) == left
+
+
+@pytest.mark.parametrize(
+    ("kind", "least"),
+    [(MICROS, dt.datetime(1934, 2, 23, tzinfo=dt.UTC)), ("string", ""), ("boolean", False)],
+)
+def test_where_hudi_fails_with_a_null_ordering_value_it_is_the_least(kind, least):
+    schema = of_kind(kind)
+    blocks = [avro_block("1", [row("a", least, "some")], schema), avro_block("2", [row("a", None, "null")], schema)]
+    assert values(read([], blocks, EVENT, avro_to_arrow(schema))) == {"a": "some"}
+    assert values(read([], blocks[::-1], EVENT, avro_to_arrow(schema))) == {"a": "some"}
+
+
 def test_ordering_values_of_deletes_that_do_not_fit_are_refused():
     with pytest.raises(UnsupportedTableError, match="deletes ordered by"):
         read([], [ordered_deletes("1", ["a"], "String", "x")], EVENT)
