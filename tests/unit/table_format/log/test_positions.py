@@ -1,4 +1,4 @@
-"""Roaring bitmaps of 64-bit numbers: those that Java's library wrote, others by hand, and damaged ones."""
+"""Bitmaps of record positions: those that Java's library wrote, others by hand, and damaged ones."""
 
 import base64
 import contextlib
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from table_format.codecs.roaring import read_roaring
+from table_format.log.positions import read_roaring
 
 # Roaring64NavigableMap.serializePortable of the library in Apache Hudi 1.2.0's bundle
 ARRAYS = (
@@ -60,6 +60,18 @@ def test_what_is_cut_off_or_goes_on_is_refused(name):
         read_roaring(data + b"\0", len(numbers))
     with pytest.raises(ValueError, match="numbers"):
         read_roaring(data, len(numbers) + 1)
+
+
+@pytest.mark.parametrize("high", [2**31, 2**32 - 1])
+def test_negative_numbers_are_refused(high):
+    with pytest.raises(ValueError, match="negative"):
+        read_roaring(struct.pack("<QIIIHHIH", 1, high, 12346, 1, 0, 0, 16, 5), 1)
+
+
+@pytest.mark.parametrize("numbers", [(5, 5), (5, 3)])
+def test_numbers_that_do_not_ascend_are_refused(numbers):
+    with pytest.raises(ValueError, match="ascend"):
+        read_roaring(struct.pack("<QIIIHHI2H", 1, 0, 12346, 1, 0, 1, 16, *numbers), 2)
 
 
 def test_few_bytes_do_not_become_many_numbers():
