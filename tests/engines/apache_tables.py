@@ -1,5 +1,6 @@
 """Tables that Apache Hudi itself writes for the tests: what each is for, with which options, write by write."""
 
+import datetime as dt
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +46,8 @@ def record_index(groups: int) -> dict[str, str]:
     }
 
 
+#: Ordering values: null counts as 1970-01-01.
+ORDERED = (None, dt.date(1934, 2, 23), dt.date(1970, 1, 1), dt.date(2000, 1, 1))
 BUCKET = bucket_index(3)
 RECORD_INDEX = record_index(3)
 
@@ -306,6 +309,37 @@ def _merge_on_read() -> list[ApacheTable]:
                 "hoodie.log.compaction.enable": "true",
             },
             _history(flat_row),
+        ),
+        ApacheTable(
+            "mor_duplicates",
+            {**FLAT_BY_PARTITION, "hoodie.index.type": "SIMPLE", **MERGE_ON_READ, **NO_COMPACTION, **EVENT_TIME},
+            [
+                # inserts do not look for keys, so that base files have two rows of some
+                Write("insert", [flat_row(n, 5) for n in range(40)]),
+                Write("insert", [flat_row(n, 7) | {"l": -n} for n in range(10, 40)]),
+                # newer than the first of two rows, older than the second
+                Write("upsert", [flat_row(n, 6) | {"l": 100 + n} for n in range(20)]),
+                Write("upsert", [flat_row(n, 8) | {"l": 200 + n} for n in range(15, 30)]),
+                Write("delete", [flat_row(n, 9) for n in range(0, 40, 5)]),
+            ],
+            releases=("1.0.2", "1.2.0"),
+        ),
+        ApacheTable(
+            "mor_null_dates",
+            {
+                **NONPARTITIONED,
+                "hoodie.index.type": "SIMPLE",
+                **MERGE_ON_READ,
+                **NO_COMPACTION,
+                **EVENT_TIME,
+                "hoodie.datasource.write.precombine.field": "dt",
+            },
+            # each key has one of all triples of dates, null among them
+            [
+                Write(operation, [flat_row(n, number) | {"dt": ORDERED[n // 4**number % 4]} for n in range(64)])
+                for number, operation in enumerate(("insert", "upsert", "upsert"))
+            ],
+            releases=("1.2.0",),
         ),
     ]
 
