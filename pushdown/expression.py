@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from pushdown.computation import Term
 from pushdown.functions import Function, function_sql
 from pushdown.text import column_sql, literal_sql
 from table_format.errors import ArgumentError
@@ -189,6 +190,8 @@ class Predicate(HudiExpression):
         function: the function of the column that is compared, instead of the column itself; a bound predicate has none.
         rules: the engine whose casts bring column and literals to one type: ``spark``, or empty for a comparison that
             is `Unknown` where engines differ. A bound predicate has none. Equality of filters ignores it.
+        condition: the comparison of a function as a computation, by which rows are selected where statistics only
+            narrow it. Equality of filters ignores it.
     """
 
     op: Op
@@ -197,6 +200,7 @@ class Predicate(HudiExpression):
     column_type: pa.DataType | None = None
     function: Function | None = None
     rules: str = ""
+    condition: Term | None = None
     _hash: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -219,7 +223,8 @@ class Predicate(HudiExpression):
 
     def replaced(self, op: Op) -> Predicate:
         """The same column and values under another operator."""
-        return Predicate(op, self.column, self.values, self.column_type, self.function, self.rules)
+        condition = _replaced(self.condition, self.op, op)
+        return Predicate(op, self.column, self.values, self.column_type, self.function, self.rules, condition)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -253,10 +258,10 @@ class RowTest(HudiExpression):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ImageTest(Unknown):
-    """A bound comparison of a function of a column, which statistics narrow and rows do not decide.
+    """A bound comparison of a function of a column, which statistics narrow.
 
     Attributes:
-        reason: why rows are not selected by it.
+        reason: why rows are not selected by it, unless it has a condition.
         op: the operator.
         column: the column's bound name.
         column_type: its type.
@@ -264,6 +269,7 @@ class ImageTest(Unknown):
         values: the literals, an Arrow array of the type of the function's results; of any type where that is None.
         result_type: of the function's results; None if all that is known is that null has the result null.
         time_zone: of the session.
+        condition: what decides rows, with types; None if they are not computed.
     """
 
     op: Op
@@ -273,13 +279,42 @@ class ImageTest(Unknown):
     values: Values
     result_type: pa.DataType | None
     time_zone: str
+    condition: Term | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_hash", hash((ImageTest, self.op, self.column, self.function, str(self.values))))
 
     def replaced(self, op: Op) -> ImageTest:
         """The same comparison under another operator."""
-        return replace(self, op=op)
+        return replace(self, op=op, condition=_replaced(self.condition, self.op, op))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowComputation(Unknown):
+    """A condition that no statistics narrow, and that is computed for each row.
+
+    Attributes:
+        reason: why a plan does not use it.
+        condition: what is computed; its terms have types once it is bound.
+        time_zone: of the session; None until it is bound.
+    """
+
+    condition: Term
+    time_zone: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((RowComputation, self.condition)))
+
+    def negated(self) -> RowComputation:
+        """NOT of it."""
+        return replace(self, condition=self.condition.negated())
+
+
+def _replaced(condition: Term | None, op: Op, other: Op) -> Term | None:
+    """The computation of a comparison under another operator."""
+    if condition is None or other is op:
+        return condition
+    return condition.negated() if other is op.negated else None
 
 
 def all_of(*parts: HudiExpression) -> HudiExpression:
@@ -335,13 +370,15 @@ def _same_tree(left: HudiExpression, right: HudiExpression) -> bool:
     return True
 
 
-def _same_leaf(a: HudiExpression, b: HudiExpression) -> bool:
+def _same_leaf(a: HudiExpression, b: HudiExpression) -> bool:  # noqa: PLR0911 - one case a class
     if isinstance(a, Constant) and isinstance(b, Constant):
         return a.value is b.value
     if isinstance(a, ImageTest) and isinstance(b, ImageTest):
         alike = (a.op, a.column, a.column_type, a.function) == (b.op, b.column, b.column_type, b.function)
         zoned = (a.result_type, a.time_zone) == (b.result_type, b.time_zone)
-        return alike and zoned and _same_values(a.values, b.values)
+        return alike and zoned and a.condition == b.condition and _same_values(a.values, b.values)
+    if isinstance(a, RowComputation) and isinstance(b, RowComputation):
+        return a.condition == b.condition and a.time_zone == b.time_zone
     if isinstance(a, Unknown) and isinstance(b, Unknown):
         return a.reason == b.reason
     if isinstance(a, Predicate) and isinstance(b, Predicate):
@@ -397,6 +434,8 @@ def _to_sql(root: HudiExpression, limit: int | None) -> str:
 def _leaf_sql(leaf: HudiExpression, limit: int | None) -> str:
     if isinstance(leaf, Predicate | RowTest | ImageTest):
         return _predicate_sql(leaf, limit)
+    if isinstance(leaf, RowComputation):
+        return leaf.condition.sql()
     if isinstance(leaf, Unknown):
         return f"unknown({literal_sql(leaf.reason)})"
     if isinstance(leaf, Constant):

@@ -10,7 +10,20 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from pushdown.expression import And, Constant, HudiExpression, ImageTest, Not, Op, Or, Predicate, RowTest, always, never
+from pushdown.expression import (
+    And,
+    Constant,
+    HudiExpression,
+    ImageTest,
+    Not,
+    Op,
+    Or,
+    Predicate,
+    RowComputation,
+    RowTest,
+    always,
+    never,
+)
 from pushdown.kinds import Kind, kind_of
 from pushdown.ordering import comparable, sorted_distinct
 from pushdown.walk import leaves
@@ -108,6 +121,8 @@ def _leaf(node: HudiExpression, *, negate: bool) -> HudiExpression:
         return node.replaced(node.op.negated)
     if isinstance(node, Constant):
         return Constant(None if node.value is None else not node.value)
+    if isinstance(node, RowComputation):
+        return node.negated()
     return node if not isinstance(node, And | Or) else Not(node)  # NOT of what is unknown is as unknown
 
 

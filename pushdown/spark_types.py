@@ -22,6 +22,8 @@ SPARK = "spark"
 INSTANT = pa.timestamp("us", "UTC")
 CLOCK = pa.timestamp("us")
 MOST_DIGITS = 38
+# Of quotients of decimals; digits that a 64-bit integer always has.
+_LEAST_SCALE, _LONG_DIGITS = 6, 18
 _LONGEST = {8: 3, 16: 5, 32: 10, 64: 20}
 _WHOLE = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _FLOATS = frozenset({pa.float32(), pa.float64()})
@@ -106,6 +108,37 @@ def wider_decimal(a: Any, b: Any) -> pa.DataType:
     scale, whole = max(a.scale, b.scale), max(a.precision - a.scale, b.precision - b.scale)
     excess = max(0, whole + scale - MOST_DIGITS)
     return pa.decimal128(whole + scale - excess, max(0, scale - excess))
+
+
+def decimal_type(precision: int, scale: int) -> pa.DataType | None:
+    """A decimal type; None if Spark has none of so many digits."""
+    return pa.decimal128(precision, scale) if 0 < precision <= MOST_DIGITS else None
+
+
+def lossless_decimal(types: Iterable[Any]) -> pa.DataType | None:
+    """The decimal type that holds all numbers of some decimal types; None if it needs more than 38 digits."""
+    known = list(types)
+    scale, whole = max(one.scale for one in known), max(one.precision - one.scale for one in known)
+    return decimal_type(whole + scale, scale)
+
+
+def decimal_result(name: str, left: Any, right: Any) -> pa.DataType | None:
+    """The type of an operation on decimals, by the operation's name in `pushdown.computation`.
+
+    None for those that are not computed, and where Spark would round the result for more than 38 digits.
+    """
+    whole_left, whole_right = left.precision - left.scale, right.precision - right.scale
+    scale = max(left.scale, right.scale)
+    if name in {"add", "subtract"}:
+        return decimal_type(max(whole_left, whole_right) + scale + 1, scale)
+    if name == "multiply":
+        return decimal_type(left.precision + right.precision + 1, left.scale + right.scale)
+    if name == "mod":
+        return decimal_type(min(whole_left, whole_right) + scale, scale)
+    if name == "divide":
+        scale = max(_LEAST_SCALE, left.scale + right.precision + 1)
+        return decimal_type(whole_left + right.scale + scale, scale)
+    return pa.int64() if name == "div" and whole_left + right.scale <= _LONG_DIGITS else None
 
 
 def common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:  # noqa: PLR0911 - one line a rule

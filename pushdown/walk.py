@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-from pushdown.expression import And, HudiExpression, ImageTest, Not, Or, Predicate, RowTest, Unknown, all_of
+from pushdown.computation import Term
+from pushdown.expression import (
+    And,
+    HudiExpression,
+    ImageTest,
+    Not,
+    Or,
+    Predicate,
+    RowComputation,
+    RowTest,
+    Unknown,
+    all_of,
+)
 
 _OF_COLUMNS = Predicate | RowTest | ImageTest
 
@@ -170,7 +182,7 @@ def rebuilt(node: HudiExpression, children: list[HudiExpression]) -> HudiExpress
 
 
 def columns_of(expression: HudiExpression) -> tuple[str, ...]:
-    """The columns of the filter's predicates, each once, in the order of the text."""
+    """The columns of the filter's predicates, each once, in the order of the text; not those of computations."""
     return tuple(dict.fromkeys(leaf.column for leaf in leaves(expression) if isinstance(leaf, _OF_COLUMNS)))
 
 
@@ -201,7 +213,35 @@ def reasons_of(expression: HudiExpression) -> tuple[str, ...]:
 
 def inexact_part(expression: HudiExpression) -> str | None:
     """Why rows cannot be selected by a filter; None if they can."""
-    return next((leaf.reason for leaf in leaves(expression) if isinstance(leaf, Unknown)), None)
+    unknown = (leaf for leaf in leaves(expression) if isinstance(leaf, Unknown))
+    return next((leaf.reason for leaf in unknown if computed_condition(leaf) is None), None)
+
+
+def computed_condition(leaf: HudiExpression) -> Term | None:
+    """What decides rows of a bound leaf that statistics narrow at most; None if nothing does."""
+    if isinstance(leaf, ImageTest):
+        return leaf.condition
+    return leaf.condition if isinstance(leaf, RowComputation) and leaf.time_zone is not None else None
+
+
+def columns_read(expression: HudiExpression) -> tuple[str, ...]:
+    """The columns that rows need to be selected by a filter: those of `columns_of`, and those of computations."""
+    computed = (leaf for leaf in leaves(expression) if isinstance(leaf, RowComputation))
+    others = (name for leaf in computed for name in leaf.condition.columns())
+    return tuple(dict.fromkeys([*columns_of(expression), *others]))
+
+
+def without_computations(expression: HudiExpression) -> HudiExpression:
+    """The filter with `Unknown` for what is computed for rows: for engines that select rows themselves."""
+
+    def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
+        if children:
+            return rebuilt(node, children)
+        if isinstance(node, RowComputation):
+            return Unknown(node.reason)
+        return replace(node, condition=None) if isinstance(node, Predicate | ImageTest) else node
+
+    return fold(expression, visit)
 
 
 def restrict(expression: HudiExpression, columns: Collection[str]) -> HudiExpression:

@@ -20,7 +20,7 @@ from pushdown import ExpressionError, HudiExpression, Predicate, Unknown, parse_
 from pushdown.binding.bind import bind
 from pushdown.expression import all_of
 from pushdown.temporal import zone_of
-from pushdown.walk import fold, rebuilt
+from pushdown.walk import fold, rebuilt, without_computations
 
 _LOG: Final = logging.getLogger(__name__)
 _CATALYST: Final = "org.apache.spark.sql.catalyst.expressions."
@@ -245,14 +245,14 @@ def _shown(expression: Any) -> str:
 
 
 def _without_ambiguous_times(expression: HudiExpression, time_zone: str) -> HudiExpression:
-    """Spark's text shows instants on the session's clock, where two may look alike."""
+    """Spark's text shows instants on the session's clock, where two may look alike; Spark itself computes for rows."""
 
     def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
         if isinstance(node, Predicate) and any(is_ambiguous(value, time_zone) for value in node.values):
             return Unknown(f"{node.column} is compared with a time that the clock in {time_zone} shows twice")
         return rebuilt(node, children) if children else node
 
-    return fold(expression, visit)
+    return fold(without_computations(expression), visit)
 
 
 def is_ambiguous(value: object, time_zone: str) -> bool:

@@ -14,7 +14,7 @@ from catalog.snapshots.snapshot import Snapshot
 from catalog.statistics.row_groups import matching_groups
 from pushdown.expression import HudiExpression
 from pushdown.verdict import CannotPrune
-from pushdown.walk import columns_of
+from pushdown.walk import columns_read
 from table_format.base_file.footer import BaseFileFooter, footer
 from table_format.base_file.reader import base_file_batches, read_base_file
 from table_format.codecs.arrow_numpy import from_numpy
@@ -183,7 +183,7 @@ def needed_columns(schema: pa.Schema, wanted: Iterable[str], expression: HudiExp
         expression: a bound filter; None for all rows.
     """
     names = set(wanted)
-    for column in columns_of(expression) if expression is not None else ():
+    for column in columns_read(expression) if expression is not None else ():
         names.add(column if column in schema.names else _top_level(column, schema))
     return [name for name in schema.names if name in names] or schema.names[:1]
 

@@ -12,12 +12,22 @@ import pyarrow.compute as pc
 from pushdown.binding.cast_texts import is_canonical
 from pushdown.binding.coerce import Place, place, rounds_beside
 from pushdown.binding.comparisons import Comparisons, compared_prefix, is_prefix
+from pushdown.binding.computations import bound_computation, computed
 from pushdown.binding.function_images import is_narrowed, narrowed
 from pushdown.binding.function_places import is_understood, place_through
 from pushdown.binding.spark_rules import bind_as_spark, opposite
 from pushdown.columns import ResolvedColumn, resolve_column
 from pushdown.errors import LiteralTypeError
-from pushdown.expression import Constant, HudiExpression, Op, Predicate, Unknown, all_of, any_of
+from pushdown.expression import (
+    Constant,
+    HudiExpression,
+    Op,
+    Predicate,
+    RowComputation,
+    Unknown,
+    all_of,
+    any_of,
+)
 from pushdown.functions import Function
 from pushdown.kinds import Kind, domain_of
 from pushdown.spark_types import SPARK, Typed, spark_type
@@ -58,19 +68,26 @@ def bind(
     zone_of(time_zone)
     resolved: dict[str, ResolvedColumn] = {}
 
+    def resolve(name: str) -> ResolvedColumn:
+        column = resolved.get(name)
+        if column is None:
+            column = resolve_column(name, schema, case_sensitive=case_sensitive)
+            resolved[name] = column
+        return column
+
     def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
         if children:
             return rebuilt(node, children)
+        if isinstance(node, RowComputation):
+            return bound_computation(node, resolve, time_zone)
         if not isinstance(node, Predicate):
             return node
-        column = resolved.get(node.column)
-        if column is None:
-            column = resolve_column(node.column, schema, case_sensitive=case_sensitive)
-            resolved[node.column] = column
+        column = resolve(node.column)
         bound = _bind_predicate(node, column, time_zone)
         if node.function is None or is_narrowed(bound):
             return bound
-        return narrowed(node, column, time_zone, _bind_predicate, bound)
+        bound = narrowed(node, column, time_zone, _bind_predicate, bound)
+        return bound if node.condition is None else computed(bound, node.condition, resolve, time_zone)
 
     return fold(expression, visit)
 

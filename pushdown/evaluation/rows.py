@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,18 @@ from numpy.typing import NDArray
 from pushdown.binding.bind import bind
 from pushdown.binding.casts import cast_values
 from pushdown.columns import resolve_column
+from pushdown.computation import Term
+from pushdown.computed.evaluator import Computations, Computed
 from pushdown.errors import InexactFilterError, RowCastError
 from pushdown.evaluation.evaluate import Outcomes
-from pushdown.expression import Constant, HudiExpression, Op, Predicate, RowTest
+from pushdown.expression import Constant, HudiExpression, ImageTest, Op, Predicate, RowComputation, RowTest
 from pushdown.functions import Function, type_sql
 from pushdown.kinds import Kind, kind_of
 from pushdown.like import regex_of
 from pushdown.ordering import mask_of
 from pushdown.spark_types import spark_type
-from pushdown.walk import Logic, fold_logic, inexact_part, leaves
+from pushdown.text import literal_sql
+from pushdown.walk import Logic, computed_condition, fold_logic, inexact_part, leaves
 
 ARROW_COMPARISONS: dict[Op, str] = {
     Op.EQ: "equal",
@@ -43,7 +46,7 @@ def matches(expression: HudiExpression, table: pa.Table, *, case_sensitive: bool
 
     Raises:
         InexactFilterError: a part of the filter is unknown, so the matching rows are not known.
-        RowCastError: the result of a row depends on a value that cannot be cast.
+        RowCastError: the result of a row depends on a value that cannot be cast, or on a computation that fails.
         ExpressionError: the filter does not fit the table.
 
     >>> from pushdown import parse_sql
@@ -59,9 +62,8 @@ def matches(expression: HudiExpression, table: pa.Table, *, case_sensitive: bool
         )
     count = table.num_rows
     rows = _Rows(table)
-    tests = [leaf for leaf in leaves(bound) if isinstance(leaf, RowTest)]
-    stopped = next((test for test in tests if rows.failures(test).any()), None)
-    if stopped is not None:
+    stopped = [leaf for leaf in leaves(bound) if rows.failures(leaf).any()]
+    if stopped:
         return _decided(bound, rows, count, stopped)
     logic = Logic(
         leaf=lambda node: rows.truth(node, count),
@@ -82,6 +84,7 @@ class _Rows:
         self._table = table
         self._columns: dict[str, Any] = {}
         self._casts: dict[tuple[str, Function, str], tuple[Any, Any]] = {}
+        self._computations: dict[str, Computations] = {}
 
     def column(self, name: str) -> Any:
         if name not in self._columns:
@@ -103,10 +106,21 @@ class _Rows:
             self._casts[key] = values, failed
         return self._casts[key]
 
-    def failures(self, test: RowTest) -> NDArray[np.bool_]:
-        """The rows whose value cannot be cast."""
-        failed: NDArray[np.bool_] = self._cast(test)[1]
-        return failed
+    def _computed(self, node: HudiExpression, condition: Term) -> Computed:
+        if not isinstance(node, ImageTest | RowComputation) or node.time_zone is None:
+            raise ValueError(f"{node!r} is not bound")
+        if node.time_zone not in self._computations:
+            made = Computations(self.column, self._table.num_rows, node.time_zone)
+            self._computations[node.time_zone] = made
+        return self._computations[node.time_zone].of(condition)
+
+    def failures(self, node: HudiExpression) -> NDArray[np.bool_]:
+        """The rows for which a cast or a computation fails."""
+        if isinstance(node, RowTest):
+            failed: NDArray[np.bool_] = self._cast(node)[1]
+            return failed
+        condition = computed_condition(node)
+        return np.zeros(0, np.bool_) if condition is None else self._computed(node, condition).failed
 
     def truth(self, node: HudiExpression, count: int) -> Any:
         """The truth value of a leaf for each row."""
@@ -115,18 +129,21 @@ class _Rows:
         if isinstance(node, RowTest):
             values, _ = self._cast(node)
             return _predicate(Predicate(node.op, node.column, node.values, values.type), values)
+        condition = computed_condition(node)
+        if condition is not None:
+            return self._computed(node, condition).values
         return _constant(node.value if isinstance(node, Constant) else None, count)
 
     def outcomes(self, node: HudiExpression, count: int) -> Outcomes:
-        """The truth values that a leaf may have for each row: any of them where a cast fails."""
+        """The truth values that a leaf may have for each row: any of them where it fails."""
         truth = self.truth(node, count)
         true, null = (mask_of(pc.fill_null(truth, False)), mask_of(pc.is_null(truth)))
-        failed = self.failures(node) if isinstance(node, RowTest) else np.zeros(count, np.bool_)
+        failed = self.failures(node) if len(self.failures(node)) else np.zeros(count, np.bool_)
         return Outcomes(true | failed, (~true & ~null) | failed, null | failed)
 
 
-def _decided(bound: HudiExpression, rows: _Rows, count: int, stopped: RowTest) -> pa.BooleanArray:
-    """Truth values where casts fail for some rows: correct for every row that does not depend on them."""
+def _decided(bound: HudiExpression, rows: _Rows, count: int, stopped: Sequence[HudiExpression]) -> pa.BooleanArray:
+    """Truth values where some leaves fail for some rows: correct for every row that does not depend on them."""
 
     def whole(value: bool) -> Outcomes:
         return rows.outcomes(Constant(value), count)
@@ -142,16 +159,29 @@ def _decided(bound: HudiExpression, rows: _Rows, count: int, stopped: RowTest) -
     result = fold_logic(bound, logic)
     unsure = result.can_true & ~result.only_true
     if unsure.any():
-        at = int((unsure & rows.failures(stopped)).argmax())
-        value = rows.column(stopped.column)[at].as_py()
-        types = " and ".join(type_sql(step.arguments[0]) for step in reversed(list(stopped.function.chain())))
-        raise RowCastError(
-            f"column {stopped.column} holds {value!r}, which cannot be cast to {types} for {stopped!r}: Spark stops "
-            f"at such a value, too, or reads a form that is not read here. Write TRY_CAST({stopped.column} AS …) to "
-            "take it for null, or leave these rows out by another condition"
-        )
+        cause = next(leaf for leaf in stopped if (unsure & rows.failures(leaf)).any())
+        raise _failure(cause, rows, int((unsure & rows.failures(cause)).argmax()))
     null = result.can_null & ~result.only_true
     return pa.array(result.only_true, pa.bool_(), mask=null)
+
+
+def _failure(cause: HudiExpression, rows: _Rows, at: int) -> RowCastError:
+    """The error for a row whose result depends on a leaf that fails."""
+    if isinstance(cause, RowTest):
+        value = rows.column(cause.column)[at].as_py()
+        types = " and ".join(type_sql(step.arguments[0]) for step in reversed(list(cause.function.chain())))
+        return RowCastError(
+            f"column {cause.column} holds {value!r}, which cannot be cast to {types} for {cause!r}: Spark stops "
+            f"at such a value, too, or reads a form that is not read here. Write TRY_CAST({cause.column} AS …) to "
+            "take it for null, or leave these rows out by another condition"
+        )
+    condition = computed_condition(cause)
+    names = dict.fromkeys(condition.columns() if condition is not None else ())
+    values = ", ".join(f"{name} = {literal_sql(rows.column(name)[at])}" for name in names)
+    return RowCastError(
+        f"{cause!r} has no result for a row with {values}: a number is beyond its type, a divisor is zero, a text "
+        "cannot be cast, or its case is not known. Spark stops at such a row, too; leave it out by another condition"
+    )
 
 
 def _constant(value: bool | None, count: int) -> Any:

@@ -11,10 +11,23 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from pushdown.expression import Constant, HudiExpression, Op, Predicate, Unknown, all_of, any_of, negation
+from pushdown.computation import Term
+from pushdown.expression import (
+    Constant,
+    HudiExpression,
+    Op,
+    Predicate,
+    RowComputation,
+    Unknown,
+    all_of,
+    any_of,
+    negation,
+)
 from pushdown.functions import cast
 from pushdown.like import canonical_pattern, quoted
+from pushdown.spark_types import SPARK
 from pushdown.sql.calls import literal_of
+from pushdown.sql.computations import comparison, membership, read_computation
 from pushdown.sql.constants import fold_constants, moved
 from pushdown.sql.literal import NOT_A_LITERAL, literal_value
 from pushdown.sql.operands import Operand, column_name, days_of, read_operand
@@ -61,9 +74,21 @@ def in_list(tree: exp.Condition, values: tuple[Any, ...], source: str, dialect: 
     test: Any = tree.this if negative else tree
     negative ^= bool(test.args.get("negate"))
     operand = read_operand(test.this, dialect) if isinstance(test, exp.In) else None
-    if operand is None:
-        return Unknown(_shown(source))
-    return operand.predicate(Op.NOT_IN if negative else Op.IN, *values)
+    made: HudiExpression = Unknown(_shown(source)) if operand is None else operand.predicate(Op.IN, *values)
+    nested = not isinstance(test, exp.In) or test.this.find(exp.In) is not None  # whose list may be taken out, too
+    if dialect == SPARK and not nested and (operand is None or operand.function is not None):
+        suffixes = _CAST.search(source) is None
+        made = _with_computation(made, membership(read_computation(test.this, suffixes=suffixes), values))
+    return negation(made) if negative else made
+
+
+def _with_computation(made: HudiExpression, term: Term | None) -> HudiExpression:
+    """A condition by which rows are selected as computed, if it can be."""
+    if term is None:
+        return made
+    if isinstance(made, Predicate):
+        return replace(made, condition=term)
+    return RowComputation(made.reason, term) if type(made) is Unknown else made
 
 
 def _evaluated_once(end: HudiExpression) -> HudiExpression:
@@ -93,7 +118,24 @@ class _Translator:
         plain = self._plain(node)
         return negation(plain) if node.args.get("negate") and not isinstance(node, exp.Like | exp.Escape) else plain
 
-    def _plain(self, node: Any) -> HudiExpression:  # noqa: C901, PLR0911 - one line a node
+    def _plain(self, node: Any) -> HudiExpression:
+        made = self._translated(node)
+        if not _is_computed(made) or not self._computes:
+            return made
+        term = self._term(node)
+        if term is not None and node.args.get("negate") and not isinstance(node, exp.Like | exp.Escape):
+            term = term.negated()  # by `translate`
+        return _with_computation(made, term)
+
+    @property
+    def _computes(self) -> bool:
+        """Whether rows can be computed; with lists that were taken out of the text, others stand in their place."""
+        return self.dialect == SPARK and not self.lists
+
+    def _term(self, node: Any) -> Term | None:
+        return read_computation(node, suffixes=self.suffixes)
+
+    def _translated(self, node: Any) -> HudiExpression:  # noqa: C901, PLR0911 - one line a node
         if isinstance(node, exp.Paren):
             return self.translate(node.this)
         if isinstance(node, exp.And):
@@ -200,8 +242,14 @@ class _Translator:
     def _between(self, node: Any) -> HudiExpression:
         if node.args.get("symmetric"):
             return self._unknown()
-        ends = (self._compare(Op.GE, node.this, node.args["low"]), self._compare(Op.LE, node.this, node.args["high"]))
+        ends = (self._end(Op.GE, node.this, node.args["low"]), self._end(Op.LE, node.this, node.args["high"]))
         return all_of(*(_evaluated_once(end) for end in ends))
+
+    def _end(self, op: Op, left: Any, right: Any) -> HudiExpression:
+        made = self._compare(op, left, right)
+        if not _is_computed(made) or not self._computes:
+            return made
+        return _with_computation(made, comparison(op.value, self._term(left), self._term(right)))
 
     def _in(self, node: Any) -> HudiExpression:
         if not node.expressions or any(node.args.get(key) for key in ("query", "unnest", "field")):
@@ -252,6 +300,11 @@ class _Translator:
         except ValueError:
             return self._unknown()
         return operand.predicate(Op.NOT_LIKE if negative else Op.LIKE, canonical)
+
+
+def _is_computed(made: HudiExpression) -> bool:
+    """Whether a condition may be one that only a computation decides for rows."""
+    return type(made) is Unknown or (isinstance(made, Predicate) and made.function is not None and not made.condition)
 
 
 def row_members(row: exp.Tuple, members: Sequence[Any], dialect: str) -> HudiExpression | None:

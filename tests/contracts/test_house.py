@@ -17,6 +17,7 @@ REGISTRIES = {
     "hudi_catalog": "",  # the names that users import
     "hudi_catalog.cli.main": "hudi_catalog.cli.",  # groups of commands
     "hudi_catalog.cli.serve_commands": "hudi_catalog.",  # services that a command runs
+    "pushdown.computed.evaluator": "pushdown.computed.",  # functions by their names
     "pushdown.images.chains": "pushdown.images.",  # images by the names of functions
     "pushdown.translators": "pushdown.translators.",  # a translator for each engine
 }

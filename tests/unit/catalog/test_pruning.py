@@ -161,7 +161,7 @@ def test_files_without_a_statistics_row_stay(copied: Callable[..., str]) -> None
 def test_unknown_parts_keep_files_and_refuse_rows(golden: Callable[[str], GoldenTable]) -> None:
     from pushdown import InexactFilterError
 
-    scan = golden("v6_0150__bkt_hive").open().scan("part = 'eu' AND length(id) > i")
+    scan = golden("v6_0150__bkt_hive").open().scan("part = 'eu' AND soundex(id) > id")
     assert {split.partition for split in scan.plan().splits} == {"part=eu"}
     with pytest.raises(InexactFilterError):
         scan.to_arrow()

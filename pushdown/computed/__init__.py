@@ -1,0 +1,1 @@
+"""Computations over rows, as Spark in ANSI mode carries them out."""
