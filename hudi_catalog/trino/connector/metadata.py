@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from catalog.concurrency.workers import each
 from catalog.metadata_tables import files_table, history_table, partitions_table
+from catalog.planner import Plan
+from catalog.row_summary import summarize
 from catalog.snapshots.snapshot import Snapshot
 from catalog.table import Table
 from hudi_catalog.server.tables import WarehouseTables
@@ -19,14 +21,14 @@ from hudi_catalog.trino.connector.domains import connector_filter
 from hudi_catalog.trino.connector.exact import answers
 from hudi_catalog.trino.connector.requests import Body
 from hudi_catalog.trino.connector.scans import ConnectorScans
-from hudi_catalog.trino.connector.statistics import scan_statistics
-from hudi_catalog.trino.connector.types import connector_columns, trino_type
+from hudi_catalog.trino.connector.types import ConnectorColumn, connector_columns, plain_type, trino_type
 from table_format.config.table_config import PROPERTIES_PATH
 from table_format.errors import HudiError, LateTableError, ServiceError
 from table_format.instant import WRITE_ACTIONS
 
 types = pa.types
 _LISTING_THREADS = 8
+_MOST_COLUMNS = 200  # with statistics
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -181,6 +183,28 @@ class ConnectorMetadata:
     def _newest(self, named: NamedTable) -> tuple[Table, Snapshot]:
         table, snapshot = self._tables.newest(named.name)
         return table, snapshot if named.when is None else self._names.snapshot(named)
+
+
+def scan_statistics(snapshot: Snapshot, plan: Plan, columns: Sequence[ConnectorColumn]) -> dict[str, Any]:
+    """Statistics of the files of a plan, see `summarize`.
+
+    Args:
+        snapshot: of the table.
+        plan: of the scan.
+        columns: of the table in Trino.
+
+    Returns:
+        `rows`, exact, null where not known; `estimated_rows`, null only where no file could be opened; `columns` by
+        name in Trino, with `nulls` (a fraction), `low` and `high` (numbers as Trino's statistics have them), `distinct`
+        and `bytes` (of texts), each where known.
+    """
+    shown = [column for column in columns[:_MOST_COLUMNS] if not column.hidden]
+    wanted = {column.name: (column.source, column.kind, plain_type(column.kind)) for column in shown}
+    summary = summarize(snapshot, plan.rows, wanted)
+    columns_known = {
+        name: {key: value for key, value in known.items() if key != "spread"} for name, known in summary.columns.items()
+    }
+    return {"rows": summary.rows, "estimated_rows": summary.estimated_rows, "columns": columns_known}
 
 
 def _description(name: TableName, schema: pa.Schema, comment: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from catalog import Table
-from hudi_catalog.trino.connector.statistics import scan_statistics
+from hudi_catalog.trino.connector.metadata import scan_statistics
 from hudi_catalog.trino.connector.types import connector_columns
 from tests.support.tpch_tables import Layout, write
 
