@@ -16,6 +16,7 @@ from pushdown.binding import cast_texts
 from pushdown.kinds import Kind, domain_of, kind_of
 
 _MICROS_A_DAY = 86_400_000_000
+_TIMES_END = 1 << 63  # of microseconds
 _NUMBERS = frozenset({Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL, Kind.BOOLEAN})
 _TIMES = frozenset({Kind.DATE, Kind.TIMESTAMP})
 WIDE = decimal.Context(prec=1000)
@@ -160,6 +161,18 @@ def _to_text(source: Any, _target: Any, zone: str) -> _Cast:
 
 
 def _between_times(source: Any, target: Any, zone: str) -> _Cast:
+    moved = _moved_times(source, target, zone)
+
+    def within(value: Any) -> int:
+        number: int = moved(value)
+        if not -_TIMES_END <= number < _TIMES_END:
+            raise OverflowError
+        return number
+
+    return within
+
+
+def _moved_times(source: Any, target: Any, zone: str) -> _Cast:
     if kind_of(source) is Kind.DATE:
         if target.tz is None:
             return lambda day: day * _MICROS_A_DAY

@@ -168,10 +168,10 @@ def _decided(bound: HudiExpression, rows: _Rows, count: int, stopped: Sequence[H
 def _failure(cause: HudiExpression, rows: _Rows, at: int) -> RowCastError:
     """The error for a row whose result depends on a leaf that fails."""
     if isinstance(cause, RowTest):
-        value = rows.column(cause.column)[at].as_py()
+        value = literal_sql(rows.column(cause.column)[at])
         types = " and ".join(type_sql(step.arguments[0]) for step in reversed(list(cause.function.chain())))
         return RowCastError(
-            f"column {cause.column} holds {value!r}, which cannot be cast to {types} for {cause!r}: Spark stops "
+            f"column {cause.column} holds {value}, which cannot be cast to {types} for {cause!r}: Spark stops "
             f"at such a value, too, or reads a form that is not read here. Write TRY_CAST({cause.column} AS …) to "
             "take it for null, or leave these rows out by another condition"
         )

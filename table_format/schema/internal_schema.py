@@ -112,7 +112,7 @@ def build_from_json(text: str, path: str, build: Callable[[Any], Built]) -> Buil
         return build(json.loads(text))
     except SchemaError:  # of the columns that are to be put into it
         raise
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
         raise CorruptFileError(path, 0, f"no internal schema: {error!r}") from error
 
 

@@ -90,8 +90,10 @@ DAMAGES = st.builds(
 def counts(path: str, keys: tuple[Any, ...]) -> list[int]:
     """Rows of the table, and rows with some keys, which partitions, buckets and statistics help to find."""
     table = Table.open(path)
-    (name,) = table.config.record_key_fields
-    conditions = [None, *(col(name) == key for key in keys)]
+    names = table.config.record_key_fields
+    if len(names) != 1:
+        raise HudiError("the damaged properties name no key")
+    conditions = [None, *(col(names[0]) == key for key in keys)]
     return [table.scan(condition).to_arrow().num_rows for condition in conditions]
 
 

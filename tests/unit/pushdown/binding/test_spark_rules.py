@@ -151,6 +151,15 @@ def test_a_value_that_cannot_be_cast_stops_the_rows_that_hang_on_it() -> None:
     assert matches(parse_sql("(s = 5 OR i = 1) AND TRUE"), rows).to_pylist() == [True, True, None]
 
 
+def test_days_beyond_the_range_of_timestamps_cannot_be_cast() -> None:
+    text = "d IN (TIMESTAMP '2020-01-01 12:00:00', '2021-01-01')"
+    days = pa.array([18_262, 2**31 - 1], pa.int32()).cast(pa.date32())
+    known = pa.table({"d": days, "i": [0, 1]})
+    with pytest.raises(RowCastError, match="column d holds"):
+        matches(parse_sql(text), known)
+    assert matches(parse_sql(f"i = 0 AND {text}"), known).to_pylist()[1] is False
+
+
 def test_statistics_say_nothing_of_casts_and_are_not_asked() -> None:
     bound = simplify(bind(parse_sql("NOT (s = 5 OR i < 9223372036854775808)"), SCHEMA))
     tests = [part for part in bound.children if isinstance(part, RowTest)]

@@ -156,7 +156,13 @@ def test_shapes_of_types():
         )
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"type": "union"}', '{"type": "record", "fields": [{}]}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[]", "7", '{"type": "union"}', '{"type": "record", "fields": [{}]}'),
+        '{"type": "record", "fields": [], "version_id": 1e999}',
+    ],
+)
 def test_damaged_schemas(text):
     with pytest.raises(CorruptFileError, match=r"^here"):
         parse_internal_schema(text, "here")
