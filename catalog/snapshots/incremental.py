@@ -162,8 +162,7 @@ def instant_range(
             )
         last = max(earlier[-1], first)
     completions = _completions(client, timeline) if layout_2 else {}
-    # what was archived may have clustered rows, or be the state at the end
-    known_timeline = with_archive(timeline) if timeline.writes and first < timeline.writes[0].time else timeline
+    known_timeline = with_archive(timeline) if _reaches_archive(first, timeline, completions) else timeline
     then = _state_at(known_timeline, last, completions)
     as_of = None if layout_2 or not timeline.writes or timeline.writes[-1].time <= (last or "~") else last
     state = timeline if as_of is None and then is known_timeline else then
@@ -217,6 +216,17 @@ def _completions(client: TableClient, timeline: Timeline) -> dict[str, str]:
     """When writes completed; archived ones too, because one that began early may have completed late."""
     times = {i.time: timeline.completion_time(i.time) or i.time for i in timeline.writes}
     return {**completion_times(client.storage, client.config.history_folder), **times}
+
+
+def _reaches_archive(begin: str, timeline: Timeline, completions: dict[str, str]) -> bool:
+    """Whether archived writes may have clustered rows of a range, or completed after its end (layout 2).
+
+    An archived write is older than the active ones by its instant, and may have completed after some of them.
+    """
+    if not timeline.writes or begin < timeline.writes[0].time:
+        return bool(timeline.writes)
+    active = {write.time for write in timeline.writes}
+    return any(done > begin for time, done in completions.items() if time not in active)
 
 
 def _state_at(timeline: Timeline, end: str | None, completions: dict[str, str]) -> Timeline:

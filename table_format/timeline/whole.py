@@ -7,6 +7,7 @@ which files were cleaned, which columns the table had. It reads the whole archiv
 from __future__ import annotations
 
 import dataclasses
+import functools
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,11 @@ class WholeTimeline(Timeline):
     """
 
     archived: Mapping[str, Callable[[], bytes]] = field(default_factory=dict, repr=False)
+
+    @functools.cached_property
+    def archive(self) -> Archive:
+        """An empty one: all that is archived is among the instants, which a copy may have put back to inflight."""
+        return Archive(self.storage, "", self.layout)
 
     def read(self, instant: Instant) -> bytes:
         """The content of the instant's file, or what the archive keeps of it.
@@ -88,9 +94,7 @@ def _with_archive(timeline: Timeline) -> Timeline:
         if (instant.time, instant.comparable_action) in gone
     }
     changed = {**fields, "instants": highest_states([*done, *timeline.instants]), "_seen_in_archive": set()}
-    whole = WholeTimeline(**changed, archived=contents)
-    vars(whole)["archive"] = Archive(timeline.storage, "", timeline.layout)  # nothing is left to be looked up there
-    return whole
+    return WholeTimeline(**changed, archived=contents)
 
 
 def _refuse_lone_states(timeline: Timeline, archived: Iterable[Instant]) -> None:
