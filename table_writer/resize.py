@@ -205,7 +205,7 @@ def _rules(client: TableClient, timeline: Timeline, options: WriteOptions, reque
             f"{client.storage.uri}: its index is {kind}, so it has no buckets; file sizes are set by "
             f"{registry.FILE_SIZE.key}, and changed by `hudi-catalog cluster`"
         )
-    rules = checked_rules(options, client, timeline.is_committed)
+    rules = checked_rules(options, client, timeline.is_committed, recorded=True)
     if rules is not None and not request.partitions:
         raise UnsupportedTableError(
             f"{client.storage.uri}: its partitions have their own bucket counts, by the rules {rules.expressions!r}; "

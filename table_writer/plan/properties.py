@@ -204,14 +204,19 @@ def bucket_rules(options: WriteOptions, config: TableConfig) -> BucketRules | No
 
 
 def checked_rules(
-    options: WriteOptions, client: TableClient, is_committed: Callable[[str], bool]
+    options: WriteOptions, client: TableClient, is_committed: Callable[[str], bool], *, recorded: bool = False
 ) -> BucketRules | None:
-    """`bucket_rules`, where the table's files agree.
+    """`bucket_rules`, where the table's file of rules agrees.
+
+    Apache's jobs from 1.1 on obey rules among their own options without recording them anywhere. A write goes by
+    these, too, as it goes by a job's bucket count, and base files show whether they can be right
+    (`slots.current.refuse_other_count`).
 
     Args:
         options: of the job.
         client: the table.
         is_committed: whether the write of an instant completed.
+        recorded: refuse rules that only the job has.
 
     Raises:
         OptionError: rules are malformed.
@@ -225,7 +230,16 @@ def checked_rules(
         )
     except CorruptFileError as error:
         raise UnsupportedTableError(f"{uri}: bucket counts differ between partitions: {error}") from error
-    return agreed_rules(bucket_rules(options, client.config), stored, uri)
+    claimed = bucket_rules(options, client.config)
+    if claimed is not None and stored is None and client.config.bucket_count is None:
+        if recorded:
+            raise UnsupportedTableError(
+                f"{uri}: only the job's options give bucket counts by partition ({PARTITION_BUCKETS.key}="
+                f"{claimed.expressions!r}); the table has no file of rules in .hoodie/.bucket_index. Such a table is "
+                "written and not resized: copy it into a new table with the counts that you want"
+            )
+        return claimed
+    return agreed_rules(claimed, stored, uri)
 
 
 def lacks_bucket_count(options: WriteOptions, config: TableConfig) -> bool:

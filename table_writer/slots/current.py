@@ -13,17 +13,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from table_format.base_file.footer import footer
+from table_format.base_file.footer import footer_of, named_corruption, parquet
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.config.table_config import BUCKET_FILE_SIZE
 from table_format.errors import OptionError, UnsupportedTableError
 from table_format.keys.bucket_index import possible_buckets
-from table_format.keys.partition_buckets import BucketRules
+from table_format.keys.partition_buckets import EXPRESSIONS, BucketRules
+from table_format.meta_columns import RECORD_KEY
 from table_format.storage import Storage
 from table_writer.plan.plan import CURRENT_SCHEMA, CurrentFile
 from table_writer.slots.partition_files import PartitionFiles
 
 _CHECKED_PARTITIONS: Final = 64
+_CHECKED_FILES: Final = 8
+_CHECKED_KEYS: Final = 64
+_KEY_BYTES: Final = 1 << 18
 _READERS: Final = 8
 
 
@@ -85,12 +89,18 @@ class BucketFiles:
             greatest, partition = (column.filter(buckets)[0].as_py() for column in (numbers, latest["partition"]))
             raise OptionError(
                 f"hoodie.bucket.index.num.buckets={self.count_of(partition)}, but partition {partition!r} has bucket "
-                f"{greatest}: give the count that the table was made with, or readers would not find rows"
+                f"{greatest}: give the count that the table was made with ({EXPRESSIONS} too, if its jobs have it), or "
+                "readers would not find rows"
             )
         table = numbered(latest, numbers)
         if not self._several:
             _refuse_doubles(table)
         return table
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether counts differ between partitions."""
+        return self._rules is not None
 
     def count_of(self, partition: str) -> int:
         """File groups of a partition."""
@@ -113,7 +123,9 @@ def numbered(files: pa.Table, numbers: Any) -> pa.Table:
 def refuse_other_count(storage: Storage, files: BucketFiles, hash_fields: Sequence[str]) -> None:
     """Refuse a bucket count that other writers may not have, if keys of the table contradict it.
 
-    Checks the first and last key of the newest file in each of up to 64 partitions, from its footer.
+    Checks the first and last key of the newest file in each of up to 64 partitions, from its footer. Where counts
+    differ between partitions, 64 keys in each of up to 64 partitions with each count: a partition may have a count of
+    its own, which two keys may fit by chance.
 
     Args:
         storage: the table's.
@@ -124,27 +136,66 @@ def refuse_other_count(storage: Storage, files: BucketFiles, hash_fields: Sequen
         OptionError: a key is in another bucket.
     """
     # all files are listed, so that a bucket beyond the count is noticed in any partition
-    checked = _a_file_each(files.of())
-    places = np.unique(np.linspace(0, max(len(checked) - 1, 0), _CHECKED_PARTITIONS).astype(int))[: len(checked)]
-    checked = [checked[place] for place in places]
+    newest = _newest_files(files.of(), _CHECKED_FILES if files.has_rules else 1)
+    by_count: dict[int, list[str]] = {}
+    for partition in newest:
+        by_count.setdefault(files.count_of(partition), []).append(partition)
+    checked = [newest[name] for names in by_count.values() for name in _spread(names)]
+    read = functools.partial(_keys, storage, _CHECKED_KEYS if files.has_rules else 0)
     with ThreadPoolExecutor(_READERS, thread_name_prefix="hudi-buckets") as pool:
-        feet = list(pool.map(lambda row: footer(storage, row["path"]), checked))
-    for row, foot in zip(checked, feet, strict=True):
+        for keys in pool.map(read, checked):
+            _refuse_strange(keys, files, hash_fields)
+
+
+def _keys(storage: Storage, most: int, rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
+    """Files of one partition with record keys of theirs: the first and last, and until there are enough the first few.
+
+    Where keys of a file are too few, the next file's count as well.
+    """
+    keys: list[tuple[dict[str, Any], str]] = []
+    for row in rows:
+        with storage.open_input(row["path"]) as stream, named_corruption(row["path"], stream):
+            file = parquet.ParquetFile(stream, buffer_size=_KEY_BYTES)
+            foot = footer_of(file, row["path"], stream.size())
+            keys += [(row, key) for key in (foot.min_key, foot.max_key) if key]
+            if len(keys) < most and RECORD_KEY in foot.names:
+                batch = next(file.iter_batches(batch_size=most, columns=[RECORD_KEY]), None)
+                keys += [] if batch is None else [(row, key) for key in batch.column(0).to_pylist() if key]
+        if len(keys) >= most:
+            break
+    return keys
+
+
+def _refuse_strange(keys: Sequence[tuple[dict[str, Any], str]], files: BucketFiles, hash_fields: Sequence[str]) -> None:
+    """Refuse keys that belong to another bucket than their file's."""
+    for row, key in keys:
         buckets = files.count_of(row["partition"])
-        for key in filter(None, (foot.min_key, foot.max_key)):
-            if row["bucket"] not in possible_buckets(key, hash_fields, buckets):
-                raise OptionError(
-                    f"hoodie.bucket.index.num.buckets={buckets} with hash fields {','.join(hash_fields)}, but by that "
-                    f"key {key!r} of {row['path']} belongs to another bucket: give both as the jobs that wrote the "
-                    "table did. If the table was resized, a job of Apache Hudi's was left at the old number and has "
-                    "written rows a second time: stop it, and restore the table to the write before"
-                )
+        if row["bucket"] not in possible_buckets(key, hash_fields, buckets):
+            by_rule = f" by {EXPRESSIONS}" if files.has_rules else ""
+            raise OptionError(
+                f"hoodie.bucket.index.num.buckets={buckets}{by_rule} with hash fields {','.join(hash_fields)}, but by "
+                f"that key {key!r} of {row['path']} belongs to another bucket: give both as the jobs that wrote the "
+                "table did. If the table was resized, a job of Apache Hudi's was left at the old number and has "
+                "written rows a second time: stop it, and restore the table to the write before"
+            )
 
 
-def _a_file_each(files: pa.Table) -> list[dict[str, Any]]:
-    """Path and bucket of the newest file of each partition."""
+def _newest_files(files: pa.Table, most: int) -> dict[str, list[dict[str, Any]]]:
+    """Path and bucket of the newest files of each partition."""
     rows: list[dict[str, Any]] = files.select(["partition", "path", "bucket", "instant"]).to_pylist()
-    return list({row["partition"]: row for row in sorted(rows, key=itemgetter("instant"))}.values())
+    newest: dict[str, list[dict[str, Any]]] = {}
+    for row in sorted(rows, key=itemgetter("instant"), reverse=True):
+        of_partition = newest.setdefault(row["partition"], [])
+        if len(of_partition) < most:
+            of_partition.append(row)
+    return newest
+
+
+def _spread(partitions: Sequence[str]) -> list[str]:
+    """Some partitions from all over the table."""
+    places = np.unique(np.linspace(0, len(partitions) - 1, _CHECKED_PARTITIONS).astype(int))
+    ordered = sorted(partitions)
+    return [ordered[place] for place in places]
 
 
 def bucket_numbers(files: pa.Table) -> Any:

@@ -346,3 +346,31 @@ def test_our_counts_by_partition_bind_apache(release: Release, tmp_path: Path) -
         assert "1 of 2, 1 of 4, 1 of 5 buckets" in next(
             one.reason for one in plan.plan().stages if one.name == "bucket"
         )
+
+
+def test_counts_by_partition_that_only_jobs_have(release: Release, tmp_path: Path) -> None:
+    """1.2.0's data source obeys rules among its options, of which it keeps no file; so do we, in turns with it."""
+    apache, path = release("1.2.0"), tmp_path / "t"
+    schema = pa.schema({"id": pa.string(), "ts": pa.int64(), "part": pa.string()})
+    counts = {"eu": 4, "us1": 2, "jp": 1}
+    rules = {"hoodie.bucket.index.partition.expressions": "^e.*,4;us[0-9],2", BUCKETS: "1"}
+
+    def data(keys: range, ts: int) -> pa.Table:
+        return pa.Table.from_pylist([{"id": f"k{n}", "ts": ts, "part": [*counts][n % 3]} for n in keys], schema)
+
+    apache.write(path, data(range(60), 1), {**BY_PARTITION, **rules}, "overwrite")
+    assert not (path / ".hoodie/.bucket_index").exists()
+    table = hudi_catalog.open_table(path)
+    for other in ({BUCKETS: "1"}, {BUCKETS: "4"}, {**rules, BUCKETS: "2"}):
+        with pytest.raises(OptionError, match=r"another bucket|has bucket \d"):
+            table.upsert(data(range(3), 2), {"hoodie.index.type": "BUCKET", **other})
+    table.upsert(data(range(30, 90), 2), {**BY_PARTITION, **rules})
+    apache.write(path, data(range(60, 120), 3), {**BY_PARTITION, **rules}, "append")
+    table.refresh().upsert(data(range(110, 130), 4), {**BY_PARTITION, **rules})
+    expected = {f"k{n}": 1 + (n >= 30) + (n >= 60) + (n >= 110) for n in range(130)}
+    read = scanned(path)
+    for rows_read in (read, apache.read(path)):
+        assert len(rows_read) == 130
+        assert dict(zip(rows_read["id"].to_pylist(), rows_read["ts"].to_pylist(), strict=True)) == expected
+    for key, part, file in zip(*(read[name].to_pylist() for name in ("id", "part", "_hoodie_file_name")), strict=True):
+        assert int(file[:8]) == bucket_id_one([key], counts[part])

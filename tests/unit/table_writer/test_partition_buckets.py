@@ -1,6 +1,7 @@
 """Tables whose partitions have different numbers of buckets."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -252,3 +253,55 @@ def test_tables_that_do_not_record_them(tmp_path: Path) -> None:
     assert "although the bucket count is 5" in reason(table, told)
     with pytest.raises((OptionError, TransactionError), match="partition 'eu' has bucket"):
         table.upsert(rows(range(3), 8), told)
+
+
+def without_records(path: Path) -> None:
+    """Make the table one of Apache's whose jobs have rules among their options, which it records nowhere."""
+    names = (COUNT, EXPRESSIONS, "hoodie.bucket.index.partition.rule.type", "hoodie.index.type")
+    update_table_config(Storage(path), dict.fromkeys(names))
+    for commit in (path / ".hoodie").glob("*.commit"):
+        commit.write_text(commit.read_text().replace("hoodie.catalog.", "of.somebody."))
+    shutil.rmtree(path / ".hoodie/.bucket_index")
+
+
+def test_rules_that_only_the_job_has(tmp_path: Path) -> None:
+    """Apache's jobs obey them as well, and no file says so: the keys in the table's files do."""
+    made(tmp_path / "t")
+    without_records(tmp_path / "t")
+    job = {**RULES, COUNT: "4"}
+    table = hudi_catalog.open_table(tmp_path / "t")
+    for _ in range(2):
+        table.upsert(rows(range(3), 7), job)
+        table.upsert(rows(range(900, 912), 7), job)
+    table.delete(rows(range(6, 9)), job)
+    check_files(tmp_path / "t")
+    assert table.scan("v = 7").count() == 15
+    assert table.scan(columns=["id"]).to_arrow()["id"].to_pylist().count(2) == 1
+    assert table.scan().count() == 309
+    assert table.scan("id = 5", options=job).count() == 1
+    assert "the table has no file of the rules" in reason(table, job)
+    assert not (tmp_path / "t/.hoodie/.bucket_index").exists()
+    with pytest.raises(UnsupportedTableError, match="only the job's options give bucket counts by partition"):
+        table.resize(8, partitions="eu", options=job)
+
+
+@pytest.mark.parametrize(
+    ("rules", "count"),
+    [
+        ("^eu,16;us.*west,2", "4"),
+        ("^eu,4;us.*west,2", "4"),
+        ("^eu,8;us.*west,4", "4"),
+        ("^eu,8", "4"),
+        (RULES[EXPRESSIONS], "8"),
+        (RULES[EXPRESSIONS], "2"),
+        ("", "4"),
+        ("", "8"),
+    ],
+)
+def test_rules_of_a_job_that_the_files_contradict(tmp_path: Path, rules: str, count: str) -> None:
+    made(tmp_path / "t")
+    without_records(tmp_path / "t")
+    job = {COUNT: count, **({EXPRESSIONS: rules} if rules else {})}
+    table = hudi_catalog.open_table(tmp_path / "t")
+    with pytest.raises(OptionError, match=r"belongs to another bucket|has bucket \d"):
+        table.upsert(rows(range(3), 7), job)
