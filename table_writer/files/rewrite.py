@@ -16,6 +16,7 @@ from table_writer.encoding.base_file import BaseFileResult, same_key_texts, writ
 from table_writer.execution.task_memory import again_from, release_free_memory
 from table_writer.files.file_change import EncodedWork, FileChange, WrittenFile
 from table_writer.metadata.column_statistics import GrowingBounds, collect_statistics, statistics_of, value_type
+from table_writer.metadata.indexed_leaves import leaf_column
 from table_writer.plan.plan import FilePlan
 from table_writer.rows.merge import RowChanges, merged_rows, merged_values, with_constants
 from table_writer.rows.several_rows import Several
@@ -127,10 +128,10 @@ def store_parts(file: FileChange, parts: Iterator[pa.Table]) -> tuple[BaseFileRe
     def bounded() -> Iterator[pa.Table]:
         for part in parts:
             for name in plan.indexed or ():
-                if name in part.column_names:
-                    column = part.column(name)
+                column = leaf_column(part, name)
+                if column is not None:
                     bounds.setdefault(name, GrowingBounds(name, value_type(column.type))).add_rows(column)
-                    del column
+                del column
             yield part
             del part  # before the next one is made
             release_free_memory()

@@ -24,6 +24,7 @@ from table_format.codecs.varint import write_varint
 from table_format.errors import OptionError, did_you_mean
 from table_format.meta_columns import COMMIT_TIME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from table_writer.encoding.metadata_records import STATISTICS_SCHEMA
+from table_writer.metadata.indexed_leaves import leaf_column, leaf_type
 
 types = pa.types
 
@@ -173,7 +174,8 @@ def indexable_columns(schema: pa.Schema, options: Mapping[str, str] | None = Non
     They are those of the release that created the table, because Apache's data skipping loses rows of files that lack
     statistics which other files have. Releases before 1.0 index every primitive column and all meta columns. Later
     ones, recognised by `hoodie.table.keygenerator.type`, index three meta columns and the first 32 columns, without
-    decimals that may not fit a bound's 15 digits on either side of the point.
+    decimals that may not fit a bound's 15 digits on either side of the point. A list may also name fields of structs,
+    by dotted paths.
 
     Args:
         schema: the table's user columns; meta columns in it are left aside.
@@ -189,12 +191,15 @@ def indexable_columns(schema: pa.Schema, options: Mapping[str, str] | None = Non
     usable = [f.name for f in schema if f.name not in META_COLUMNS and _is_indexable(f.type, by_type=newer)]
     wanted = [name.strip() for name in options.get(COLUMN_LIST, "").split(",") if name.strip()]
     if wanted:
-        unknown = [name for name in wanted if name not in schema.names and name not in META_COLUMNS]
+        kinds = {name: leaf_type(schema, name) for name in wanted if name not in META_COLUMNS}
+        unknown = [name for name, kind in kinds.items() if kind is None]
         if unknown:
             hint = did_you_mean(unknown[0], schema.names)
             raise OptionError(f"{COLUMN_LIST} names {unknown}, which are not columns of the table{hint}")
         listed = meta if newer else tuple(name for name in meta if name in wanted)
-        return [*listed, *(name for name in usable if name in wanted)]
+        own = [name for name in usable if name in wanted]
+        fields = {name: kind for name, kind in kinds.items() if name not in schema.names and kind is not None}
+        return [*listed, *own, *(name for name, kind in fields.items() if _is_indexable(kind, by_type=newer))]
     most = int(options.get(_MOST_COLUMNS, "32")) if newer else len(usable)
     return [*meta, *usable[:most]]
 
@@ -218,9 +223,8 @@ def collect_statistics(
     footer = BaseFileFooter(
         parquet_metadata.schema.to_arrow_schema().remove_metadata(), {}, parquet_metadata, 0, file_name
     )
-    columns = (
-        _column_values(name, table.column(name), footer) for name in indexed_columns if name in table.column_names
-    )
+    leaves = ((name, leaf_column(table, name)) for name in indexed_columns)
+    columns = (_column_values(name, leaf, footer) for name, leaf in leaves if leaf is not None)
     return statistics_of(columns, file_name, partition, parquet_metadata)
 
 
@@ -417,7 +421,7 @@ def _is_indexable(kind: pa.DataType, *, by_type: bool) -> bool:
 
 
 def _chunk_sizes(metadata: pq.FileMetaData) -> dict[str, tuple[int, int]]:
-    """Compressed and uncompressed bytes of each top-level primitive column."""
+    """Compressed and uncompressed bytes of each primitive column, by its dotted path."""
     sizes: dict[str, tuple[int, int]] = {}
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)

@@ -34,6 +34,7 @@ from table_writer.metadata.column_statistics import (
     statistics_of,
     value_type,
 )
+from table_writer.metadata.indexed_leaves import leaf_of, leaf_type, root_of
 from table_writer.timeline.options import BLOOM_COLUMNS
 
 _log = logging.getLogger(__name__)
@@ -75,13 +76,15 @@ class StatisticsReader:
         base = footer(self.storage, path)
         bounds = []
         for name in self.columns:
-            if name not in base.names:
+            kind = leaf_type(self.schema, name)
+            if kind is None or leaf_type(base.schema, name) is None:
                 continue
-            column_field = self.schema.field(name)
-            column = GrowingBounds(name, value_type(column_field.type))
-            exact = exact_statistics(base, name, column.kind, None)
+            root = root_of(self.schema, name)
+            column = GrowingBounds(name, value_type(kind))
+            exact = exact_statistics(base, name, column.kind, None) if name == root else None
             if exact is None:
-                column.add_rows(read_base_file(self.storage, path, [name], pa.schema([column_field]))[name])
+                rows = read_base_file(self.storage, path, [root], pa.schema([self.schema.field(root)]))
+                column.add_rows(leaf_of(rows[root], root, name))
             else:
                 column.add_exact(exact)
             bounds.append(column.values())

@@ -23,6 +23,7 @@ from table_writer.metadata import instants
 from table_writer.metadata.column_statistics import indexable_columns
 from table_writer.metadata.creation import add_column_stats
 from table_writer.metadata.file_contents import statistics_of_files
+from table_writer.metadata.indexed_leaves import leaf_type
 from table_writer.metadata.writer import remove_indexes
 from table_writer.timeline.instants import unlisted_writes
 
@@ -90,7 +91,8 @@ def _lacking(table: MetadataTable, column: str, schema: pa.Schema) -> bool:
     """Whether some of a table's files have no statistics of a column."""
     if layout.COLUMN_STATS not in table.partitions:
         return True
-    known = table.column_stats(column, schema.field(column).type)["file_name"].to_pylist()
+    kind = leaf_type(schema, column)
+    known = [] if kind is None else table.column_stats(column, kind)["file_name"].to_pylist()
     return not set(table.files()["file_name"].to_pylist()) <= set(known)
 
 

@@ -34,9 +34,11 @@ from table_writer.encoding.metadata_records import (
 )
 from table_writer.execution.executor import in_threads
 from table_writer.metadata import instants, recovery
+from table_writer.metadata.column_statistics import COLUMN_LIST
 from table_writer.metadata.compaction import clean_metadata_table, compact_metadata_table
 from table_writer.metadata.file_contents import Statistics, filters_of_files
 from table_writer.metadata.index_files import UNCHANGED, IndexChanges, append_changes
+from table_writer.metadata.indexed_leaves import leaf_type
 from table_writer.metadata.recovery import rollback_in_metadata_table
 
 _LOG = logging.getLogger(__name__)
@@ -95,7 +97,9 @@ def update_metadata_table(
         layout.FILES: files_records(added, deleted, new_partitions, deleted_partitions),
     }
     if layout.COLUMN_STATS in listed:
-        gone = deleted_column_stats_records(deleted, _indexed_columns(client) if deleted.num_rows else ())
+        gone = deleted_column_stats_records(
+            deleted, _indexed_columns(client, options or {}) if deleted.num_rows else ()
+        )
         known = column_stats(client.config) if callable(column_stats) else column_stats
         content[layout.COLUMN_STATS] = concatenated(
             gone, Records.empty() if known is None else column_stats_records(known)
@@ -272,14 +276,16 @@ def _set_partitions(
     client.config = update_table_config(client.storage, changes)
 
 
-def _indexed_columns(client: TableClient) -> tuple[str, ...]:
-    """The columns that may have statistics; tombstones for columns without any do no harm."""
+def _indexed_columns(client: TableClient, options: Mapping[str, str]) -> tuple[str, ...]:
+    """Columns that may have statistics, and listed fields of structs; tombstones for those without any do no harm."""
     try:
         schema = client.table_schema()
     except SchemaError:
         return ()
     plain = [field.name for field in schema if not pa.types.is_nested(field.type)]
-    return (*META_COLUMNS, *plain)
+    listed = {**options, **client.config.raw}.get(COLUMN_LIST, "").split(",")
+    fields = [name.strip() for name in listed if "." in name and leaf_type(schema, name.strip()) is not None]
+    return (*META_COLUMNS, *plain, *fields)
 
 
 DELETED_SCHEMA = pa.schema([("partition", pa.string()), ("file_name", pa.string())])

@@ -16,6 +16,7 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, val
 from table_format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from table_format.schema.nested import holds
 from table_writer.files.file_change import FileChange
+from table_writer.metadata.indexed_leaves import root_of
 from table_writer.rows.merge import RowChanges, merged_rows, merged_values, with_constants
 from table_writer.surgery.cost import EditSize
 from table_writer.surgery.opened import OpenedFile, StoredRows
@@ -236,8 +237,9 @@ class GroupEdits:
 
 
 def _with_unknown_bounds(change: FileChange, schema: pa.Schema) -> list[str]:
-    """Indexed columns whose bounds are not in a footer, which does not show NaN."""
-    return [name for name in change.plan.indexed or () if types.is_floating(schema.field(name).type)]
+    """Columns whose bounds are not taken from a footer: it does not show NaN, and fields of structs are decoded."""
+    roots = {name: root_of(schema, name) for name in change.plan.indexed or ()}
+    return [root for name, root in roots.items() if name != root or types.is_floating(schema.field(name).type)]
 
 
 def _as_plain(rows: pa.Table) -> pa.Table:

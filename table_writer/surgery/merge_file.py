@@ -23,6 +23,7 @@ from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.files.file_change import EncodedWork, FileChange, WrittenFile
 from table_writer.files.rewrite import rewrite_rows
 from table_writer.metadata.column_statistics import GrowingBounds, exact_statistics, statistics_of
+from table_writer.metadata.indexed_leaves import leaf_of, leaf_type, root_of
 from table_writer.rows.merge import RowChanges, positions_after
 from table_writer.surgery.group_edits import GroupEdits, Touched
 from table_writer.surgery.key_texts import key_texts
@@ -47,7 +48,7 @@ def spliced_statistics(
     """Statistics of a file from its footer, equal to those that `collect_statistics` computes from its rows.
 
     Chunks are decoded only where the footer has no exact bounds: floating-point numbers, since a footer does not show
-    NaN, chunks without statistics, and texts of writers that truncate bounds.
+    NaN, chunks without statistics, texts of writers that truncate bounds, and fields of structs.
 
     Args:
         storage: the table's.
@@ -62,12 +63,12 @@ def spliced_statistics(
         A table of `STATISTICS_SCHEMA`; the sizes are those of the file's own chunks.
     """
     footer = BaseFileFooter(metadata.schema.to_arrow_schema().remove_metadata(), {}, metadata, 0, path)
-    present = set(schema.names)
-    kinds = {name: schema.field(name).type for name in indexed_columns if name in present}
+    kinds = {name: kind for name in indexed_columns if (kind := leaf_type(schema, name)) is not None}
+    roots = {name: root_of(schema, name) for name in kinds}
     bounds = {name: GrowingBounds(name, kind) for name, kind in kinds.items()}
 
     def by_footer(name: str, groups: Sequence[int]) -> bool:
-        exact = exact_statistics(footer, name, kinds[name], groups)
+        exact = exact_statistics(footer, name, kinds[name], groups) if name == roots[name] else None
         if exact is not None:
             bounds[name].add_exact(exact)
         return exact is not None
@@ -80,10 +81,12 @@ def spliced_statistics(
                 if not by_footer(name, [group]):
                     undecided[group].append(name)
     if undecided:
-        wanted = pa.schema([pa.field(name, kind) for name, kind in kinds.items()])
+        wanted = pa.schema([pa.field(root, schema.field(root).type) for root in dict.fromkeys(roots.values())])
+        columns = {group: [*dict.fromkeys(roots[name] for name in names)] for group, names in undecided.items()}
         with storage.open_input(path) as stream, named_corruption(path, stream):
-            for name, column in _decoded(stream, footer, undecided, wanted):
-                bounds[name].add_rows(column)
+            for root, column in _decoded(stream, footer, columns, wanted):
+                for name in (name for name in roots if roots[name] == root):
+                    bounds[name].add_rows(leaf_of(column, root, name))
     return statistics_of((column.values() for column in bounds.values()), file_name, partition, metadata)
 
 
