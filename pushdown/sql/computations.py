@@ -11,6 +11,7 @@ from sqlglot import exp
 from pushdown.computation import COLUMN, LITERAL, MOST_DEEP, Term
 from pushdown.like import canonical_pattern, quoted
 from pushdown.sql.literal import NOT_A_LITERAL, literal_value, spark_literal, spark_type_of
+from pushdown.sql.operands import column_name
 
 _BINARY: dict[type[Any], str] = {
     exp.Add: "add",
@@ -121,7 +122,7 @@ class _Reader:
 
     def _leaf(self, node: Any) -> Term | None:
         if isinstance(node, exp.Column | exp.Dot):
-            name = _column_name(node)
+            name = column_name(node)
             if name is None:
                 raise _UnreadError
             return Term(COLUMN, value=name)
@@ -305,18 +306,6 @@ def _check(node: Any, *known: str) -> None:
     given = {key for key, value in node.args.items() if value not in (None, False, [], "")}
     if not given <= {*_MARKS, *known}:
         raise _UnreadError
-
-
-def _column_name(node: Any) -> str | None:
-    tail: list[str] = []
-    while isinstance(node, exp.Dot):
-        if not isinstance(node.expression, exp.Identifier):
-            return None
-        tail.append(node.expression.name)
-        node = node.this
-    if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
-        return None
-    return ".".join([part.name for part in node.parts] + tail[::-1])
 
 
 _READERS: dict[type[Any], Callable[[_Reader, Any, int], Term]] = {
