@@ -101,7 +101,7 @@ def test_inserts_are_refused_without_a_planner(
     with pytest.raises(AnalysisException, match="UNSUPPORTED_INSERT"):
         spark.sql(f"INSERT {text} one_file SELECT * FROM VALUES ('', '', '', '', '', 9L, 9L)")
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")} == before
-    if not spark.version.startswith(("3.", "4.0.")):  # there a selection hides them
+    if not spark.version.startswith(("3.", "4.0.", "4.1.")):  # there a selection hides them
         assert table.to_spark(spark).where("_metadata.file_size > 0 AND v = 1").count() == 1
 
 
