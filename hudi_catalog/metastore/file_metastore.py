@@ -19,7 +19,7 @@ from hudi_catalog.metastore.metastore import (
     HiveTable,
     StorageFormat,
 )
-from table_format.errors import MetastoreError, MissingFileError, StorageError
+from table_format.errors import AlreadyExistsError, MetastoreError, MissingFileError, StorageError
 from table_format.keys.partition_values import escape_path_name, unescape_path_name
 from table_format.storage import Storage
 
@@ -98,7 +98,7 @@ class FileMetastore:
             for left in reversed(range(_TRIES)):
                 try:
                     self._replace(path, _to_json(table))
-                except MissingFileError:  # somebody drops the table, and its folder with it
+                except (MissingFileError, AlreadyExistsError):  # somebody drops the table, and its folder with it
                     if not left:
                         raise
                 else:
