@@ -67,6 +67,7 @@ def refused(table: Table, change: str, least: int) -> bool:
     return False
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("index", INDEXES)
 @settings(examples(20), deadline=None)
 @given(

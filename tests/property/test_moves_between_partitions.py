@@ -92,6 +92,7 @@ def check(table: Table, change: Callable[[], Any], before: list[dict[str, Any]],
     return placed(after) is not None
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("index", INDEXES)
 @settings(max_examples=12, deadline=None)
 @given(data=st.data())
