@@ -30,6 +30,7 @@ from pushdown.spark_types import (
     spark_type,
 )
 from pushdown.temporal import instant_fraction
+from pushdown.walk import leaves
 
 Resolve = Callable[[str], ResolvedColumn]
 
@@ -63,7 +64,7 @@ def computed(bound: HudiExpression, condition: Term, resolve: Resolve, time_zone
         resolve: finds a column by its name.
         time_zone: the session's.
     """
-    if not _has_inexact(bound):
+    if not any(isinstance(leaf, Unknown) for leaf in leaves(bound)):
         return bound
     term = typed(condition, resolve, time_zone)
     return bound if term is None else _decided(bound, term, time_zone)
@@ -108,10 +109,6 @@ def literal_array(value: Any, type_: pa.DataType, time_zone: str) -> Any:
     if kind_of(type_) is Kind.DECIMAL and plain is not None:
         plain = decimal.Decimal(plain)
     return pa.array([plain], type_)
-
-
-def _has_inexact(bound: HudiExpression) -> bool:
-    return isinstance(bound, Unknown) or any(_has_inexact(child) for child in bound.children)
 
 
 def _decided(bound: HudiExpression, term: Term, time_zone: str) -> HudiExpression:
@@ -220,10 +217,8 @@ class _Types:
         types: dict[str, pa.DataType] = {"length": _INT, "like": _BOOL}
         same = tuple(_coerced_null(one, _TEXT) for one in arguments)
         if term.name in _CASES:
-            if same[0].name in _CASES:
-                same = same[
-                    0
-                ].arguments  # Spark's optimizer leaves out the inner one, though it changes some characters
+            # Spark's optimizer leaves out an inner one, though it changes some characters
+            same = same[0].arguments if same[0].name in _CASES else same
             if _has_case(same[0]):
                 raise _RefusedError
         return replace(term, arguments=same, type=types.get(term.name, _TEXT))

@@ -303,8 +303,8 @@ class _Reader:
 
 def _check(node: Any, *known: str) -> None:
     """Refuse arguments that are not known."""
-    given = {key for key, value in node.args.items() if value not in (None, False, [], "")}
-    if not given <= {*_MARKS, *known}:
+    arguments = {key for key, value in node.args.items() if value not in (None, False, [], "")}
+    if not arguments <= {*_MARKS, *known}:
         raise _UnreadError
 
 

@@ -174,8 +174,8 @@ def test_evolution_adds_the_sources_columns(table: HudiTable, spark: SparkSessio
     assert {row.extra for row in table.to_df().where("id <> 1").collect()} == {None}
     named = table.merge(rows.selectExpr("id", "extra + 1 AS more", "p AS unnamed"), "id").with_schema_evolution()
     named.when_matched_update({"more": "source.more"}).when_not_matched_by_source_update({"n": "0"}, "id = 2").execute()
-    found = table.to_df().where("id IN (1, 2)").orderBy("id").select("n", "more").collect()
-    assert [tuple(row) for row in found] == [(1, 3.5), (0, None)]
+    changed = table.to_df().where("id IN (1, 2)").orderBy("id").select("n", "more").collect()
+    assert [tuple(row) for row in changed] == [(1, 3.5), (0, None)]
     assert "unnamed" not in table.to_df().columns
 
 

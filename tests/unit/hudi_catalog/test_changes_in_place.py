@@ -208,9 +208,9 @@ def test_clauses_add_the_new_columns_that_they_name(
     before = table.columns.names
     source = pa.table({"id": [1, 40], "day": ["d1", "d0"], "extra": [1.5, 2.5], "more": [1, 2]})
     clauses(table.merge(source, "id").with_schema_evolution()).execute()
-    found = open_table(table.client.storage.uri)
-    assert set(found.columns.names) - set(before) == names
-    rows = found.scan().to_arrow().to_pylist()
+    changed = open_table(table.client.storage.uri)
+    assert set(changed.columns.names) - set(before) == names
+    rows = changed.scan().to_arrow().to_pylist()
     assert {row["id"]: row["extra"] for row in rows if row.get("extra") is not None} == extra
 
 

@@ -58,10 +58,10 @@ def written(path: Path, replaced: str) -> dict[str, Model]:
 
 def answers(table: Table, **arguments: Any) -> Model | str:
     try:
-        found = table.scan(columns=["id", "v"], **arguments).to_arrow().to_pylist()
+        rows = table.scan(columns=["id", "v"], **arguments).to_arrow().to_pylist()
     except OptionError as error:
         return str(error)
-    return {row["id"]: row["v"] for row in found}
+    return {row["id"]: row["v"] for row in rows}
 
 
 @pytest.mark.parametrize("replaced", ["cluster", "insert_overwrite", "delete_partition"])
@@ -86,11 +86,11 @@ def test_ranges_of_layout_2_that_end_before_an_archived_replacement(tmp_path: Pa
         for begin in ["earliest", *times[:number]]:
             old = states.get(begin, {})
             changed = {key: value for key, value in state.items() if key not in old}
-            found = answers(table, incremental=(done.get(begin, begin), done[end]))
+            answer = answers(table, incremental=(done.get(begin, begin), done[end]))
             if end in refused:
-                assert "cleaned away" in str(found)
+                assert "cleaned away" in str(answer)
             else:
-                assert found == changed
+                assert answer == changed
     assert times[REPLACED_BY - 1] in refused
     assert len(refused) < len(states)
     for begin in times:
@@ -108,9 +108,9 @@ def test_an_archived_write_that_completed_after_the_end_is_not_in_the_state(tmp_
     table = Table.open(str(tmp_path / "two"))
     active = [write.time for write in table.snapshot().timeline.writes]
     begin, end = done[active[0]], done[active[-1]]
-    found = answers(table, incremental=(begin, end))
-    assert found == {f"k{number}": number for number in range(11 - len(active) + 1, 11)}
-    assert answers(table, incremental=(begin, None)) == {**found, "k0": 0}
+    of_range = answers(table, incremental=(begin, end))
+    assert of_range == {f"k{number}": number for number in range(11 - len(active) + 1, 11)}
+    assert answers(table, incremental=(begin, None)) == {**of_range, "k0": 0}
     span = table.scan(incremental=(begin, end)).instants
     assert span is not None
     assert not span.timeline.is_committed(first)

@@ -27,13 +27,13 @@ def tell(folder: str, text: str) -> None:
 def told_by_killed(code: str, folder: Path) -> str:
     """What some code of this module tells; its process is killed then."""
     program = f"from {__name__} import *; {code}"
-    told = folder / "told"
+    message = folder / "told"
     with subprocess.Popen([sys.executable, "-c", program, str(folder)]) as process:
         try:
-            until(told.exists)
+            until(message.exists)
         finally:
             process.send_signal(signal.SIGKILL)
-    return told.read_text()
+    return message.read_text()
 
 
 def is_running(process: int) -> bool:
