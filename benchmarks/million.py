@@ -16,7 +16,7 @@ from benchmarks.planning import peak_mib
 
 FILES, COLUMNS, PARTITIONS = 1_000_000, 5, 1_000
 COMMITS, CHANGED, ADDED = 7, 50, 50
-PROCESSES = 3
+PROCESSES = 5
 #: Commands that look at the whole table, each in a process of its own.
 SERVICES = ("stats", "maintain --dry-run")
 NAME = "million"

@@ -40,6 +40,8 @@ _GAP = 256 * 1024
 _FLOOR, _RATIO = 512 * MEBIBYTE, 128
 # Decompressed bytes that are parsed at a time.
 _CHUNK = 4 * MEBIBYTE
+# Blocks that a thread decompresses at a time, so that handing them over costs little beside it.
+_BLOCKS_AT_ONCE = 16
 _TOO_LONG = "an HFile entry reaches past the end of its block; restore the file"
 T = TypeVar("T")
 R = TypeVar("R")
@@ -422,7 +424,8 @@ class HFileReader:
             buffer[start : start + len(content)] = np.frombuffer(content, dtype=np.uint8)
             return start + len(content)
 
-        reached = _map(load, range(len(raw)))
+        runs = [range(len(raw))[first : first + _BLOCKS_AT_ONCE] for first in range(0, len(raw), _BLOCKS_AT_ONCE)]
+        reached = list(itertools.chain.from_iterable(_map(lambda run: [load(number) for number in run], runs)))
         starts, wrong = find_entries(buffer, ends - np.array(sizes, np.int64), np.array(reached, np.int64))
         if wrong is not None:
             raise CorruptFileError(self.name, places[wrong], _TOO_LONG)

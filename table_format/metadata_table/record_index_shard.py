@@ -98,6 +98,7 @@ class Found:
 
 
 _DELETED = "deleted"
+_FIRST_FEW = 1_000
 NO_ROWS = np.empty(0, np.int64)
 
 
@@ -156,9 +157,7 @@ def matches(sources: Sequence[Source], keys: Column, strategy: LookupStrategy = 
     Raises:
         CorruptFileError: a file is damaged.
     """
-    distinct = one_chunk(keys).cast(pa.binary())
-    order = _ascending(distinct)
-    wanted: Any = distinct if order is None else distinct.take(from_numpy(order))
+    wanted, order = _ascending(one_chunk(keys).cast(pa.binary()))
     spans = KeySpans.of(wanted)
     left = np.arange(len(wanted))
     parts = []
@@ -212,14 +211,15 @@ def _decoded(parts: Sequence[Matches]) -> Found:
     return Found(np.concatenate([part.rows for part in parts]), codes, places)
 
 
-def _ascending(keys: pa.BinaryArray) -> Rows | None:
-    """Rows of distinct keys in byte order, of equal keys the first; None for all if they are in this order."""
-    if len(keys) < 2 or pc.all(pc.less(keys[:-1], keys[1:])).as_py():
-        return None
+def _ascending(keys: pa.BinaryArray) -> tuple[Any, Rows | None]:
+    """Distinct keys in byte order, and the row of each, of equal keys the first; None for all in their order."""
+    begin = keys[:_FIRST_FEW]  # which mostly shows that keys have no order
+    if all(pc.all(pc.less(some[:-1], some[1:]), min_count=0).as_py() for some in (begin, keys)):
+        return keys, None
     order = sorted_order(keys)
     ordered: Any = keys.take(from_numpy(order))
     first = np.append(True, ~to_numpy(pc.equal(ordered[1:], ordered[:-1])).astype(np.bool_))
-    return order if first.all() else order[first]
+    return (ordered, order) if first.all() else (ordered.filter(from_numpy(first)), order[first])
 
 
 def live_entries(sources: Sequence[Source]) -> pa.Table:

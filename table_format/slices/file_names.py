@@ -171,7 +171,7 @@ def _parse_base_files(names: Any, parts: Sequence[str]) -> pa.Table | None:
     if any(bool((begin >= end).any()) for begin, end in spans):
         return None
     texts = {
-        name: binary_array(data, begin, end - begin).cast(pa.string())
+        name: binary_array(data, begin, end - begin).view(pa.string())  # ASCII, so not checked to be UTF-8 again
         for name, (begin, end) in zip(_BASE_PARTS, spans, strict=True)
         if name in {*parts, "instant", "extension"}
     }

@@ -124,6 +124,8 @@ def instants_that(judge: Callable[[str], bool], instants: Any, as_of: str | None
     """Apply a predicate once to each distinct instant; a mask over all rows."""
     distinct: list[Any] = pc.unique(instants).to_pylist()
     good = [t for t in distinct if t and (as_of is None or t <= as_of) and judge(t)]
+    if len(good) == len(distinct):
+        return from_numpy(np.ones(len(instants), np.bool_))
     return pc.is_in(instants, pa.array(good, pa.string()))
 
 
