@@ -16,7 +16,7 @@ from table_writer.early_checks import refuse_widened_keys
 from table_writer.in_place.change import Change
 from table_writer.in_place.clauses import Clause, Kind, assignments, clause_of
 from table_writer.in_place.expressions import SOURCE, TARGET, Expressions
-from table_writer.in_place.matching import equalities, join_condition
+from table_writer.in_place.matching import equalities, join_condition, with_equal_keys
 
 if TYPE_CHECKING:
     from table_writer.summary import WriteSummary
@@ -68,7 +68,7 @@ class Merge:
         self._source = source
         self._columns = pa.schema([field for field in columns if field.name not in META_COLUMNS])
         self._expressions = dialect({TARGET: self._schema.names, SOURCE: columns.names})
-        self._on = join_condition(on, self._expressions)
+        self._on = with_equal_keys(join_condition(on, self._expressions), client.config.record_key_fields)
         self._clauses: list[Clause] = []
         self._evolves = False
 

@@ -34,6 +34,22 @@ def join_condition(on: str | Sequence[str], expressions: Expressions) -> exp.Exp
     return expressions.parsed(" AND ".join(tests), sides=(TARGET, SOURCE))
 
 
+def with_equal_keys(condition: exp.Expression, key: Sequence[str]) -> exp.Expression:
+    """The condition with `=` for `<=>` on the record key, which matches the same rows: a key of one column is not null.
+
+    A column of a key of several may be null, which `<=>` matches.
+    """
+    for test in list(condition.flatten()) if isinstance(condition, exp.And) else [condition]:
+        bare = test.unnest()
+        sides = (bare.this, bare.expression) if isinstance(bare, exp.NullSafeEQ) else ()
+        if any(isinstance(side, exp.Column) and (side.table, [side.name]) == (TARGET, [*key]) for side in sides):
+            equal = exp.EQ(this=bare.this, expression=bare.expression)
+            if bare is condition:
+                return equal
+            bare.replace(equal)
+    return condition
+
+
 def equalities(condition: exp.Expression) -> Iterator[tuple[str, exp.Expression]]:
     """Columns of the table that must equal an expression of the source."""
     for test in condition.flatten() if isinstance(condition, exp.And) else [condition]:

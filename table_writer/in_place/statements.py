@@ -383,4 +383,6 @@ class _Reader(Words):
         if self.takes("AS"):
             return TableName(parts, self.alias())
         is_end = self.at == len(self.tokens) or self.word() in stops
+        if not is_end and self.word() in _CLAUSES:
+            self.refuse(f"{' or '.join(stops)} follows the table and its alias, not")
         return TableName(parts, None if is_end else self.alias())

@@ -101,7 +101,7 @@ def test_merges_of_tables_that_have_names(spark: SparkSession, place: str, tmp_p
     )
     other.upsert(frame(spark, [(1, "b", 9, "o", 7), (60, "a", 9, "o", 8)], DDL + ", more int"))
     make_entry(spark, "shop.other", str(tmp_path / "other"))
-    merge = "INTO shop.orders USING shop.other ON orders.id = shop.other.id"
+    merge = "INTO shop.orders USING shop.other ON orders.id <=> shop.other.id"
     with pytest.raises(SchemaError, match="no column 'more'"):
         change(spark, f"MERGE {merge} WHEN MATCHED THEN UPDATE SET *")
     clauses = "UPDATE SET s = other.s, n = other.more WHEN NOT MATCHED THEN INSERT (id, p) VALUES (id, p)"
@@ -190,7 +190,9 @@ REFUSED: list[tuple[str, type[HudiError], str]] = [
     (MERGE.replace("news s", "news JOIN news s") + " DELETE", FilterSyntaxError, "'news'"),
     ("UPDATE orders SET n = 1 FROM news WHERE n = 1", FilterSyntaxError, r"WHERE is expected, not 'FROM'.*column 25"),
     ("UPDATE orders SET n = 1 WHERE n = 1 LIMIT 3", FilterSyntaxError, "'LIMIT'"),
-    ("DELETE FROM orders USING news", FilterSyntaxError, "'news'"),
+    ("DELETE FROM orders USING news", FilterSyntaxError, "WHERE follows the table and its alias, not 'USING'"),
+    ("DELETE FROM orders LIMIT 3", FilterSyntaxError, "not 'LIMIT'"),
+    ("UPDATE orders FROM news SET n = 1", FilterSyntaxError, "SET follows the table and its alias, not 'FROM'"),
     ("DELETE FROM orders o WHERE EXISTS (SELECT 1 FROM news s WHERE s.id = o.id)", ExpressionError, r"o\.id.*MERGE"),
     ("DELETE FROM news WHERE id = 1", TableNotFoundError, "temporary view of a query"),
     ("DELETE FROM nothing", TableNotFoundError, "nothing"),

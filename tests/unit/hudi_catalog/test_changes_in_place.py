@@ -119,7 +119,15 @@ def test_all_clauses_of_a_merge(table: Table) -> None:
     )
 
 
-@pytest.mark.parametrize("on", ["id", ["id", "day"]])
+@pytest.mark.parametrize(
+    "on",
+    [
+        "id",
+        ["id", "day"],
+        "target.id IS NOT DISTINCT FROM source.id",
+        "(source.id IS NOT DISTINCT FROM target.id) AND target.day = source.day",
+    ],
+)
 def test_update_all_and_insert_all(table: Table, on: Any) -> None:
     source = pa.table({"id": [4, 30], "day": ["d0", "d0"], "note": ["four", "thirty"]})
     table.merge(source, on).when_matched_update_all().when_not_matched_insert_all().execute()
