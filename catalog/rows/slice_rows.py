@@ -19,6 +19,7 @@ from table_format.base_file.footer import BaseFileFooter, footer
 from table_format.base_file.reader import base_file_batches, read_base_file
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.errors import UnsupportedTableError
+from table_format.keys.partition_values import DEFAULT_PARTITION
 from table_format.merge.file_slice import read_file_slice
 from table_format.merge.rules import MergeRules
 from table_format.schema.evolution import conform
@@ -168,10 +169,15 @@ def _with_path_values(snapshot: Snapshot, files: FileSlice, table: pa.Table) -> 
 
 
 def _holds(snapshot: Snapshot, files: FileSlice, table: pa.Table, column: str) -> bool:
-    """Whether the files hold a column themselves, as far as is known."""
-    if table.column(table.column_names.index(column)).null_count < table.num_rows or not table.num_rows:
+    """Whether the files hold a column themselves, as far as is known.
+
+    Some files of Apache 0.15's do and some don't, and rows of the latter, merged with others or copied into a file of
+    the former, are null there.
+    """
+    if not table.column(table.column_names.index(column)).null_count:
         return True
-    return files.base is not None and column in footer(snapshot.client.storage, files.base).schema.names
+    may_be_null = DEFAULT_PARTITION in files.partition
+    return may_be_null and files.base is not None and column in footer(snapshot.client.storage, files.base).schema.names
 
 
 def needed_columns(schema: pa.Schema, wanted: Iterable[str], expression: HudiExpression | None) -> list[str]:

@@ -68,6 +68,22 @@ def test_values_that_the_files_have_stay(copied: Copied, golden: Callable[[str],
     assert rows(table, table.schema.names) == rows(whole, whole.schema.names)
 
 
+def test_values_that_only_some_rows_have_are_refused(copied: Copied) -> None:
+    """As Apache 0.15's upserts leave them: rows that they carry over from a file without the column are null."""
+    path = copied(
+        "v6_0150__bkt_hive", {**DROPPED, "hoodie.table.keygenerator.class": "org.example.Own"}, metadata_table=False
+    )
+    (column,) = Table.open(path).config.partition_fields
+    for file in Path(path).glob("**/*.parquet"):
+        if ".hoodie" not in file.parts:
+            stored = pq.read_table(file, partitioning=None)
+            at, held = stored.column_names.index(column), stored[column].to_pylist()
+            values = pa.array([None, *held[1:]], stored.schema.field(at).type)
+            pq.write_table(stored.set_column(at, column, values), file)
+    with pytest.raises(UnsupportedTableError, match=f"partition .*{column}.*leave this column out"):
+        Table.open(path).scan().to_arrow()
+
+
 def without_in_schemas(path: str, column: str) -> None:
     """The column taken out of the schemas of the table's commits, as Apache's writes of DataFrames leave it out."""
     for commit in Path(path, ".hoodie").glob("*commit"):
