@@ -32,7 +32,10 @@ from table_format.keys.partition_values import (
     parse_partition_paths,
     unescape_path_name,
 )
-from table_format.keys.timestamp_keys import TimestampFormat, bounds_of_paths
+from table_format.keys.timestamp_keys import TimestampFormat, bounds_of_paths, output_pattern
+
+WITHOUT_META_COLUMNS = "may put rows without meta columns into files of other partitions and buckets"
+"""As 1.0.2 does in merge-on-read tables with consistent hashing."""
 
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _TIMEBASED = ("hoodie.keygen.timebased.", "hoodie.deltastreamer.keygen.timebased.")
@@ -114,10 +117,9 @@ def path_values(
     Returns:
         The values, or why paths give none.
     """
-    if not config.partition_fields:
-        return CannotPrune("the table is not partitioned")
-    if "record_index" in config.metadata_partitions and not config.drop_partition_columns:
-        return CannotPrune("the record index is global: a row may stay in the partition of an older value")
+    reason = _distrust(config)
+    if reason is not None:
+        return CannotPrune(reason)
     fields = path_fields(config)
     if isinstance(fields, CannotPrune):
         return fields
@@ -133,13 +135,25 @@ def path_values(
     return _with_times(config, columns, paths)
 
 
+def _distrust(config: TableConfig) -> str | None:
+    """Why paths say nothing about the rows below them; None if they do."""
+    if not config.partition_fields:
+        return "the table is not partitioned"
+    if config.drop_partition_columns:
+        return None
+    if "record_index" in config.metadata_partitions:
+        return "the record index is global: a row may stay in the partition of an older value"
+    if config.table_type == "MERGE_ON_READ" and not config.populate_meta_fields:
+        return f"Apache's bulk inserts {WITHOUT_META_COLUMNS}"
+    return None
+
+
 def _with_times(config: TableConfig, columns: list[_Column], partitions: Sequence[str]) -> PathValues | CannotPrune:
     """Values and ranges from paths some of whose fields are times in a pattern, field by field.
 
     Where files leave the columns out, a text column has the texts of the paths, as in Spark.
     """
     try:
-        time_format = TimestampFormat.from_options(config.raw)
         segments = split_paths(partitions, [column.field for column in columns], hive_style=config.hive_style)
         statistics: dict[str, ColumnStatistics] = {}
         values: dict[str, pa.Array[Any]] = {}
@@ -155,6 +169,8 @@ def _with_times(config: TableConfig, columns: list[_Column], partitions: Sequenc
                         values[column.name] = _texts_of_paths(plain)
                         statistics[column.name] = _statistics(values[column.name], of_form, in_file=False)
                         continue
+                time_format = TimestampFormat.from_options(config.raw)
+                if pa.types.is_string(column.kind):
                     times[column.name] = WrittenTimes(tuple(plain), time_format)
                 bounds = bounds_of_paths(plain, time_format, column.kind)
                 if bounds is not None:
@@ -162,18 +178,27 @@ def _with_times(config: TableConfig, columns: list[_Column], partitions: Sequenc
                     known &= valid_mask(bounds[0])
     except OptionError as error:
         return CannotPrune(f"partition paths cannot be parsed by the key generator's settings: {error}")
-    exact = [position for position, column in enumerate(columns) if not column.field.timed]
-    if exact:
-        rest = ["/".join(segments[i][row] or "" for i in exact) for row in range(len(partitions))]
-        exact_values = _exact(config, [columns[i] for i in exact], strings(rest))
-        if not isinstance(exact_values, CannotPrune):
-            statistics |= exact_values.statistics
-            values |= exact_values.values
-            known &= exact_values.known
+    exact = _exact_beside_times(config, columns, segments)
+    if exact is not None:
+        statistics |= exact.statistics
+        values |= exact.values
+        known &= exact.known
     if not statistics and not times:
         kinds = ", ".join(str(column.kind) for column in columns)
         return CannotPrune(f"the key generator's pattern does not give ranges of {kinds}")
     return PathValues(statistics, values, known, times)
+
+
+def _exact_beside_times(
+    config: TableConfig, columns: list[_Column], segments: list[list[str | None]]
+) -> PathValues | None:
+    """Values of the fields that are no times in a pattern; None if there are none."""
+    exact = [position for position, column in enumerate(columns) if not column.field.timed]
+    if not exact:
+        return None
+    rest = ["/".join(segments[i][row] or "" for i in exact) for row in range(len(segments[0]))]
+    values = _exact(config, [columns[i] for i in exact], strings(rest))
+    return None if isinstance(values, CannotPrune) else values
 
 
 def _texts_of_paths(segments: Sequence[str | None]) -> Any:
@@ -329,8 +354,11 @@ def path_fields(config: TableConfig) -> tuple[PathField, ...] | CannotPrune:
 
 
 def _with_time_formats(config: TableConfig, kinds: list[str]) -> tuple[PathField, ...] | CannotPrune:
+    # Where files leave the columns out, texts are those of the paths, whatever they were made of.
     try:
-        pattern = TimestampFormat.from_options(config.raw).output_pattern
+        pattern = output_pattern(config.raw)
+        if not config.drop_partition_columns:
+            TimestampFormat.from_options(config.raw)
     except OptionError as error:
         return CannotPrune(f"the timestamp key generator's settings are not in hoodie.properties: {error}")
     levels = 1 if config.url_encode else 1 + pattern.count("/")

@@ -71,9 +71,7 @@ class TimestampFormat:
         unit = _TYPE_UNITS.get(kind) or (get("timestamp.scalar.time.unit") or "SECONDS").upper()
         if kind not in (*_TYPE_UNITS, "SCALAR", "DATE_STRING") or unit not in _UNITS_IN_MS:
             raise OptionError(f"{PREFIX}timestamp.type={kind!r} with unit {unit!r} is not supported")
-        pattern = get("output.dateformat")
-        if not pattern:
-            raise OptionError(f"{PREFIX}output.dateformat is missing; the timestamp-based key generator needs it")
+        pattern = output_pattern(options)
         both = get("timezone")
         inputs = tuple(part.strip() for part in (get("input.dateformat") or "").split(",") if part.strip())
         return cls(kind, unit, inputs, pattern, both or get("input.timezone"), both or get("output.timezone"))
@@ -142,6 +140,18 @@ class TimestampFormat:
 def milliseconds_of_unit(unit: str) -> float:
     """Milliseconds in a Java time unit, such as `SECONDS`."""
     return _UNITS_IN_MS[unit]
+
+
+def output_pattern(options: Mapping[str, str]) -> str:
+    """The pattern of partition paths, from table properties or write options.
+
+    Raises:
+        OptionError: it is missing.
+    """
+    pattern = _getter(options)("output.dateformat")
+    if not pattern:
+        raise OptionError(f"{PREFIX}output.dateformat is missing; the timestamp-based key generator needs it")
+    return pattern
 
 
 def _getter(options: Mapping[str, str]) -> Callable[..., str | None]:

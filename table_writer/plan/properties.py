@@ -111,8 +111,12 @@ def check_against_table(options: WriteOptions, config: TableConfig) -> None:
                 f"{key}={chosen!r}, but the table has {stored!r}: leave the option out, or write to another table"
             )
     check_merge_rule(options, config)
-    if not config.populate_meta_fields or config.drop_partition_columns:
-        raise UnsupportedTableError("tables without meta columns or partition columns in their files are not written")
+    for leaves_out, what, key in (
+        (not config.populate_meta_fields, "meta columns", "hoodie.populate.meta.fields=false"),
+        (config.drop_partition_columns, "partition columns", "hoodie.datasource.write.drop.partition.columns=true"),
+    ):
+        if leaves_out:
+            raise UnsupportedTableError(f"a table whose files have no {what} ({key}) can be read, and is not written")
     index_type(options, config)
 
 

@@ -89,6 +89,17 @@ def test_a_ring_that_is_torn_is_not_used(copy: Callable[[str], Path]) -> None:
     assert "hashing_meta" in stage.reason
 
 
+def test_rows_without_meta_columns_may_lie_anywhere(copy: Callable[[str], Path]) -> None:
+    """Apache 1.0.2's bulk insert put a row of partition b into a file of partition a, of another bucket."""
+    path = copy("v9_ring")
+    properties = path / ".hoodie/hoodie.properties"
+    properties.write_text(properties.read_text() + "hoodie.populate.meta.fields=false\n")
+    plan = Table.open(str(path)).scan("id = 'k00003' AND part = 'x'").plan()
+    for name in ("partition", "bucket"):
+        assert not stage_of(plan, name).pruned
+        assert "may put rows without meta columns into files of other" in stage_of(plan, name).reason
+
+
 def test_keys_that_lie_in_other_groups_contradict_a_ring(copy: Callable[[str], Path]) -> None:
     path = copy("v9_ring")
     for ring in (path / ".hoodie/.bucket_index/consistent_hashing_metadata").rglob("*.hashing_meta"):
