@@ -54,7 +54,7 @@ from table_writer.metadata.file_contents import (
     portions,
 )
 from table_writer.metadata.index_files import BuiltFile
-from table_writer.metadata.writer import has_private_index, remove_indexes
+from table_writer.metadata.writer import drop_unusable, has_private_index, remove_indexes
 from table_writer.services.clean import resume_cleans
 from table_writer.timeline import heartbeat
 from table_writer.timeline.instants import table_lock, unlisted_writes
@@ -162,6 +162,9 @@ def drop_index(client: TableClient, index: str, options: Mapping[str, str] | Non
         LockError: the table lock could not be taken.
     """
     known = (*FILE_INDEXES, layout.RECORD_INDEX)
+    require_writable(client.config, client.storage.uri)
+    if index in client.config.metadata_partitions and index not in known:
+        raise OptionError(f"{client.storage.uri}: {index} is an index of Apache Hudi's, which drops it (DROP INDEX)")
     if index not in known:
         raise OptionError(f"no index {index!r}{did_you_mean(index, known)}: indexes are {', '.join(known)}")
     with table_lock(client, ProtocolOptions.parse(options or {})):
@@ -266,6 +269,7 @@ def _publish_when_current(client: TableClient, build: _Build, options: Mapping[s
             roll_back_dead_runs(client, protocol)
             # cleans run under the lock, so that one which is pending now is a dead writer's
             resume_cleans(client, client.timeline())
+            drop_unusable(client)
             timeline = client.timeline()
             pending = _foreign(client, timeline)
             if pending is None:

@@ -255,7 +255,7 @@ def _due_compaction(upkeep: Upkeep) -> MetadataCompaction:
     if layout.FILES not in client.config.metadata_partitions:
         return MetadataCompaction()
     data, own = client.timeline(), instants.load_metadata_timeline(client.storage)
-    return MetadataCompaction(due_compaction(data, own, upkeep.options.texts))
+    return MetadataCompaction(due_compaction(client, data, own, upkeep.options.texts))
 
 
 def _compact(upkeep: Upkeep) -> MetadataCompaction:

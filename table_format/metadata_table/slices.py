@@ -11,7 +11,8 @@ import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from table_format.config.table_config import parse_table_config
+from table_format.config.properties import parse_properties
+from table_format.config.table_config import TableConfig, parse_table_config
 from table_format.errors import CorruptFileError, MissingFileError, UnsupportedTableError
 from table_format.instant import WRITE_ACTIONS, Action
 from table_format.log.blocks import BlockType, LogBlock, read_log_blocks, with_block
@@ -140,9 +141,21 @@ def open_complete_timeline(client: TableClient, timeline: Timeline) -> Timeline 
     """The metadata table's timeline, or the reason why the metadata table may not be used: missing or incomplete."""
     try:
         metadata_timeline = open_metadata_timeline(client)
-        return missing_instants(timeline, metadata_timeline) or metadata_timeline
+        missing = missing_instants(timeline, metadata_timeline)
+        return metadata_timeline if missing is None else _other_layout(client) or missing
     except MissingFileError as error:
         return str(error)
+
+
+def _other_layout(client: TableClient) -> str | None:
+    """What the metadata table's properties say of a timeline in another layout than the table's."""
+    try:
+        own = TableConfig(parse_properties(client.storage.read(_PROPERTIES), _PROPERTIES)).layout_version
+    except MissingFileError:
+        return None
+    if own == client.config.layout_version:
+        return None
+    return f"its timeline has layout {own}, and the table's has {client.config.layout_version}"
 
 
 def missing_instants(timeline: Timeline, metadata_timeline: Timeline) -> str | None:

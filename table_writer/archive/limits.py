@@ -28,6 +28,7 @@ from table_format.timeline.timeline import Timeline
 from table_writer.metadata import instants
 from table_writer.metadata.recovery import metadata_partitions
 from table_writer.services.clean_plan import find_horizon
+from table_writer.timeline.instants import pending_work
 from table_writer.timeline.options import ArchiveOptions, CleaningPolicy, ProtocolOptions
 
 #: Apache's archives hold no others of a copy-on-write table; restores, savepoints and indexings stay active.
@@ -54,7 +55,7 @@ def data_instants(client: TableClient, timeline: Timeline, options: ProtocolOpti
     counts = _counts(client, timeline, options)
     if counts is None or len(timeline.writes) <= counts.most:
         return []
-    limits = [_first_pending_needs(timeline), _first_savepoint(timeline), _metadata_limit(client, timeline)]
+    limits = [_first_pending_needs(client, timeline), _first_savepoint(timeline), _metadata_limit(client, timeline)]
     if options.archive.after_cleans:
         limits.append(_last_clean(timeline))
     writes = _oldest(timeline, counts.least, limits)
@@ -77,7 +78,7 @@ def metadata_instants(client: TableClient, data: Timeline, options: ArchiveOptio
     if len(own.writes) <= options.most:
         return []
     begun = [instant.time for instant in data.instants if instant.comparable_action in WRITE_ACTIONS]
-    pending = [instant.time for instant in (*data.pending, *own.pending)]
+    pending = [instant.time for instant in (*pending_work(client, data), *own.pending)]
     limits = [min([*begun, *pending], default=""), _unmerged(client, data, own)]
     return _up_to(own, _oldest(own, options.least, limits))
 
@@ -113,11 +114,11 @@ def _up_to(timeline: Timeline, writes: list[Instant]) -> list[Instant]:
     return [instant for instant in timeline.completed if instant.action in _ARCHIVED and instant.time <= last]
 
 
-def _first_pending_needs(timeline: Timeline) -> str | None:
+def _first_pending_needs(client: TableClient, timeline: Timeline) -> str | None:
     """The newest write that the oldest pending instant may have seen, or that instant itself."""
-    if not timeline.pending:
+    first = next((instant.time for instant in pending_work(client, timeline)), None)
+    if first is None:
         return None
-    first = timeline.pending[0].time
     return max((write.time for write in timeline.writes if write.time < first), default=first)
 
 

@@ -281,6 +281,8 @@ def how_it_ends(timeline: Timeline, pending: Instant) -> str:
     """What to do about a pending instant whose writer does not go on, for messages: a plan stays."""
     if is_plan(timeline, pending):
         return "a clustering ends by `hudi-catalog cluster PATH --run`, or by `hudi-catalog rollback`, which cancels it"
+    if pending.action == Action.INDEXING:
+        return "if its indexer is dead, drop the index that it builds with Apache Hudi (DROP INDEX)"
     return "if its writer is dead, any write rolls it back"
 
 

@@ -44,6 +44,7 @@ from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata import instants
 from table_writer.metadata.index_compaction import compact_record_index, is_due
 from table_writer.metadata.recovery import metadata_partitions
+from table_writer.timeline.instants import pending_work
 from table_writer.timeline.options import ProtocolOptions
 
 MAX_DELTA_COMMITS_KEY = "hoodie.metadata.compact.max.delta.commits"
@@ -86,16 +87,17 @@ def compact_metadata_table(
     storage = client.storage
     if data is None or metadata is None:
         data, metadata = client.timeline(), instants.load_metadata_timeline(storage)
-    time = due_compaction(data, metadata, options or {})
+    time = due_compaction(client, data, metadata, options or {})
     if time is not None:
         _execute(client, time, data, metadata, options=options or {}, mapper=mapper)
     return time
 
 
-def due_compaction(data: Timeline, metadata: Timeline, options: Mapping[str, str]) -> str | None:
+def due_compaction(client: TableClient, data: Timeline, metadata: Timeline, options: Mapping[str, str]) -> str | None:
     """Time of the compaction that is due, or was interrupted; None without one.
 
     Args:
+        client: the data table.
         data: the data table's timeline.
         metadata: the metadata table's, loaded after the other one.
         options: see `compact_metadata_table`.
@@ -105,7 +107,7 @@ def due_compaction(data: Timeline, metadata: Timeline, options: Mapping[str, str
             return pending.time
     deltas = [instant.time for instant in metadata.completed if instant.action == Action.DELTACOMMIT]
     since = [time for time in deltas if time > instants.last_compaction(metadata)]
-    if len(since) < most_deltacommits(options) or _is_blocked(data, metadata, deltas[-1]):
+    if len(since) < most_deltacommits(options) or _is_blocked(client, data, metadata, deltas[-1]):
         return None
     time = f"{deltas[-1]}{layout.COMPACTION_SUFFIX}"
     return None if metadata.find(time) is not None else time
@@ -120,9 +122,9 @@ def most_deltacommits(options: Mapping[str, str]) -> int:
     return whole_number(options, MAX_DELTA_COMMITS_KEY, _DEFAULT_MAX_DELTA_COMMITS, 1)
 
 
-def _is_blocked(data: Timeline, metadata: Timeline, latest: str) -> bool:
+def _is_blocked(client: TableClient, data: Timeline, metadata: Timeline, latest: str) -> bool:
     """Whether an instant is pending: its rollback must stay possible in the metadata table."""
-    pending = [instant for instant in data.pending if instant.action != Action.SAVEPOINT]
+    pending = [instant for instant in pending_work(client, data) if instant.action != Action.SAVEPOINT]
     return any(instant.time <= latest for instant in pending) or bool(metadata.pending)
 
 
@@ -152,7 +154,7 @@ def _execute(
     content = instants.commit_content(written, "COMPACT", compacted=True)
     with contextlib.suppress(AlreadyExistsError):
         instants.complete(storage, time, Action.COMPACTION, content)
-    if not any(pending.action != Action.SAVEPOINT and pending.time <= time for pending in data.pending):
+    if not any(pending.action != Action.SAVEPOINT and pending.time <= time for pending in pending_work(client, data)):
         _empty_groups(storage, emptied, valid, instants.last_compaction(metadata))
 
 

@@ -13,8 +13,9 @@ import pyarrow as pa
 from table_format.actions.commit import WriteStat
 from table_format.config.index_definitions import forget_indexes
 from table_format.config.option_values import names
-from table_format.config.table_config import update_table_config
-from table_format.errors import CorruptFileError, RecordIndexError, SchemaError, TransactionError
+from table_format.config.properties import parse_properties
+from table_format.config.table_config import TableConfig, update_table_config
+from table_format.errors import CorruptFileError, MissingFileError, RecordIndexError, SchemaError, TransactionError
 from table_format.instant import Action
 from table_format.meta_columns import META_COLUMNS
 from table_format.metadata_table import layout
@@ -43,6 +44,7 @@ from table_writer.metadata.recovery import rollback_in_metadata_table
 
 _LOG = logging.getLogger(__name__)
 _FILTERS_AT_ONCE = 1000
+_PROPERTIES = f"{layout.TIMELINE_FOLDER}/hoodie.properties"
 
 
 def update_metadata_table(
@@ -191,11 +193,7 @@ def ready_partitions(client: TableClient, *, record_index: bool = False) -> tupl
         record_index: whether the record index can be maintained.
     """
     listed = client.reload().metadata_partitions
-    if not listed:
-        return ()
-    if layout.FILES not in listed or not client.storage.exists(f"{layout.TIMELINE_FOLDER}/hoodie.properties"):
-        _LOG.warning("%s: the metadata table is listed but missing; it is taken out of use", client.storage.uri)
-        drop_metadata_table(client)
+    if not listed or drop_unusable(client):
         return ()
     maintained = [name for name in layout.MAINTAINED if record_index or name != layout.RECORD_INDEX]
     stale = [name for name in listed if name not in maintained]
@@ -212,6 +210,32 @@ def ready_partitions(client: TableClient, *, record_index: bool = False) -> tupl
         )
         remove_indexes(client, stale)
     return client.config.metadata_partitions
+
+
+def drop_unusable(client: TableClient) -> bool:
+    """Take a metadata table out of use in which no reader would see a commit, and delete it.
+
+    Callers hold the table's lock. One that is missing, and one whose timeline has another layout than the table's:
+    Apache 1.2.0's CREATE INDEX makes such a one for a table of version 6 unless `hoodie.write.table.version` says 6.
+
+    Returns:
+        Whether there was one.
+    """
+    if not client.config.metadata_partitions:
+        return False
+    try:
+        own = TableConfig(parse_properties(client.storage.read(_PROPERTIES), _PROPERTIES)).layout_version
+    except MissingFileError:
+        reason = "is listed but missing"
+    else:
+        if layout.FILES in client.config.metadata_partitions and own == client.config.layout_version:
+            return False
+        reason = f"has timeline layout {own}, and the table layout {client.config.layout_version}"
+        if layout.FILES not in client.config.metadata_partitions:
+            reason = "lists no files"
+    _LOG.warning("%s: the metadata table %s; it is taken out of use", client.storage.uri, reason)
+    drop_metadata_table(client)
+    return True
 
 
 def remove_indexes(client: TableClient, indexes: Sequence[str]) -> None:

@@ -17,6 +17,7 @@ from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata.creation import publish_index
 from table_writer.metadata.index_files import BuiltFile
 from table_writer.metadata.index_options import HASH_KEY, IndexOptions, new_layout
+from table_writer.metadata.writer import drop_unusable
 from table_writer.record_index.build import Built, IndexBuild, Progress, begun_layouts, clear_builds, count_keys
 from table_writer.record_index.key_source import KeySource, current_sources, require_keys
 from table_writer.services.clean import resume_cleans
@@ -154,6 +155,7 @@ def _publish_when_current(
             roll_back_dead_runs(client, protocol)
             # cleans run under the lock, so that one which is pending now is a dead writer's
             resume_cleans(client, client.timeline())
+            drop_unusable(client)
             timeline = client.timeline()
             pending = unlisted_writes(client, timeline)
             if not pending:

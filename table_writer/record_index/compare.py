@@ -314,7 +314,8 @@ def compare_since(client: TableClient, since: str, mapper: Mapper, progress: Pro
 
 def verified_to(timeline: Timeline) -> str | None:
     """The newest write that no pending one precedes: writes after it are those to verify the next time."""
-    pending = min((one.time for one in timeline.pending if one.action != Action.SAVEPOINT), default=None)
+    others = (Action.SAVEPOINT, Action.INDEXING)
+    pending = min((one.time for one in timeline.pending if one.action not in others), default=None)
     times = [write.time for write in timeline.writes if pending is None or write.time < pending]
     return times[-1] if times else None
 

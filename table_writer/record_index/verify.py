@@ -294,7 +294,8 @@ def _sampled(sources: Sequence[KeySource], sample: float | None) -> tuple[list[K
 
 def _refuse_live_writers(client: TableClient, options: Mapping[str, str]) -> None:
     """Refuse a repair under the EAGER policy, whose commit would roll back a write that is pending."""
-    pending = next((i for i in client.timeline().pending if i.action != Action.SAVEPOINT), None)
+    others = (Action.SAVEPOINT, Action.INDEXING)
+    pending = next((one for one in client.timeline().pending if one.action not in others), None)
     if pending is not None and ProtocolOptions.parse(options).failed_writes is FailedWrites.EAGER:
         raise TransactionError(
             f"{client.storage.uri}: {pending} is pending, and a repair would roll it back. Wait until it has ended, or "

@@ -174,6 +174,15 @@ def requested_replace(timeline: Timeline, instant: Instant) -> RequestedReplaceM
     return RequestedReplaceMetadata.from_avro(data, timeline.path(requested))
 
 
+def pending_work(client: TableClient, timeline: Timeline) -> list[Instant]:
+    """Pending instants on which somebody may work, oldest first.
+
+    Not an indexing while Apache's indexer builds nothing: its CREATE INDEX leaves one for ever when it fails early.
+    """
+    is_building = bool(client.config.raw.get(layout.INFLIGHT_PARTITIONS_KEY, "").strip())
+    return [one for one in timeline.pending if is_building or one.action != Action.INDEXING]
+
+
 def unlisted_writes(client: TableClient, timeline: Timeline) -> list[Instant]:
     """Pending instants whose files an index that is put to use now would miss, oldest first.
 
@@ -181,7 +190,7 @@ def unlisted_writes(client: TableClient, timeline: Timeline) -> list[Instant]:
     as a write does. Apache Hudi waits for plans as well, and so does a table without a listing of files, which the
     index would bring: Apache refuses to roll back what is older than the metadata table.
     """
-    pending = [one for one in timeline.pending if one.action != Action.SAVEPOINT]
+    pending = [one for one in pending_work(client, timeline) if one.action != Action.SAVEPOINT]
     if layout.FILES not in client.config.metadata_partitions:
         return pending
     return [one for one in pending if one.state is not State.REQUESTED or not is_clustering(timeline, one)]
