@@ -59,5 +59,7 @@ def test_rows_are_those_of_duckdb(duck: Any, plan: TablePlan, data: st.DataObjec
                 read = table.scan(condition, [ROW]).to_arrow()
             except (OtherMeaningError, InexactFilterError, ExpressionError):
                 continue
+            except duckdb.ConversionException:  # of a date beyond its timestamps, compared with one
+                continue
             rows: list[Any] = read[ROW].to_pylist()
             assert sorted(rows) == expected
