@@ -142,17 +142,26 @@ def open_complete_timeline(client: TableClient, timeline: Timeline) -> Timeline 
     try:
         metadata_timeline = open_metadata_timeline(client)
         missing = missing_instants(timeline, metadata_timeline)
-        return metadata_timeline if missing is None else _other_layout(client) or missing
     except MissingFileError as error:
         return str(error)
-
-
-def _other_layout(client: TableClient) -> str | None:
-    """What the metadata table's properties say of a timeline in another layout than the table's."""
+    if missing is None:
+        return metadata_timeline
     try:
-        own = TableConfig(parse_properties(client.storage.read(_PROPERTIES), _PROPERTIES)).layout_version
+        return other_layout(client) or missing
     except MissingFileError:
-        return None
+        return missing
+
+
+def other_layout(client: TableClient) -> str | None:
+    """What tells that the metadata table's timeline has another layout than the table's; None if it does not.
+
+    Apache 1.2.0's CREATE INDEX upgrades the metadata table of a table of version 6 alone, unless the session says
+    `hoodie.write.table.version=6`.
+
+    Raises:
+        MissingFileError: there is no metadata table.
+    """
+    own = TableConfig(parse_properties(client.storage.read(_PROPERTIES), _PROPERTIES)).layout_version
     if own == client.config.layout_version:
         return None
     return f"its timeline has layout {own}, and the table's has {client.config.layout_version}"

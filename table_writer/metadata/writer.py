@@ -13,13 +13,13 @@ import pyarrow as pa
 from table_format.actions.commit import WriteStat
 from table_format.config.index_definitions import forget_indexes
 from table_format.config.option_values import names
-from table_format.config.properties import parse_properties
-from table_format.config.table_config import TableConfig, update_table_config
+from table_format.config.table_config import update_table_config
 from table_format.errors import CorruptFileError, MissingFileError, RecordIndexError, SchemaError, TransactionError
 from table_format.instant import Action
 from table_format.meta_columns import META_COLUMNS
 from table_format.metadata_table import layout
 from table_format.metadata_table.record_index_layout import LAYOUT_KEY, PARTITION, IndexLayout, define_layout
+from table_format.metadata_table.slices import other_layout
 from table_format.slices.file_slices import FILES_SCHEMA
 from table_format.storage import Storage
 from table_format.table.client import TableClient
@@ -44,7 +44,6 @@ from table_writer.metadata.recovery import rollback_in_metadata_table
 
 _LOG = logging.getLogger(__name__)
 _FILTERS_AT_ONCE = 1000
-_PROPERTIES = f"{layout.TIMELINE_FOLDER}/hoodie.properties"
 
 
 def update_metadata_table(
@@ -213,29 +212,30 @@ def ready_partitions(client: TableClient, *, record_index: bool = False) -> tupl
 
 
 def drop_unusable(client: TableClient) -> bool:
-    """Take a metadata table out of use in which no reader would see a commit, and delete it.
+    """Take a metadata table out of use, and delete it, if no reader would see there what a commit adds.
 
-    Callers hold the table's lock. One that is missing, and one whose timeline has another layout than the table's:
-    Apache 1.2.0's CREATE INDEX makes such a one for a table of version 6 unless `hoodie.write.table.version` says 6.
+    Callers hold the table's lock.
 
     Returns:
         Whether there was one.
     """
     if not client.config.metadata_partitions:
         return False
-    try:
-        own = TableConfig(parse_properties(client.storage.read(_PROPERTIES), _PROPERTIES)).layout_version
-    except MissingFileError:
-        reason = "is listed but missing"
-    else:
-        if layout.FILES in client.config.metadata_partitions and own == client.config.layout_version:
-            return False
-        reason = f"has timeline layout {own}, and the table layout {client.config.layout_version}"
-        if layout.FILES not in client.config.metadata_partitions:
-            reason = "lists no files"
-    _LOG.warning("%s: the metadata table %s; it is taken out of use", client.storage.uri, reason)
+    reason = _why_unusable(client)
+    if reason is None:
+        return False
+    _LOG.warning("%s: the metadata table is taken out of use: %s", client.storage.uri, reason)
     drop_metadata_table(client)
     return True
+
+
+def _why_unusable(client: TableClient) -> str | None:
+    if layout.FILES not in client.config.metadata_partitions:
+        return "it does not list the table's files"
+    try:
+        return other_layout(client)
+    except MissingFileError:
+        return "the table's properties name it, and it is missing"
 
 
 def remove_indexes(client: TableClient, indexes: Sequence[str]) -> None:

@@ -37,7 +37,7 @@ def test_a_metadata_table_in_another_layout_is_taken_out_of_use(
             open_table(tmp_path / "t").bootstrap_index()
         else:
             open_table(tmp_path / "t").build_index("bloom_filters")
-    assert "has timeline layout 2, and the table layout 1; it is taken out of use" in caplog.text
+    assert "is taken out of use: its timeline has layout 2, and the table's has 1" in caplog.text
     changed = open_table(tmp_path / "t")
     assert changed.scan().count() == (2 if change == "upsert" else 1)
     properties = (tmp_path / "t/.hoodie/hoodie.properties").read_text()
