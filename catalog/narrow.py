@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.slices.path_values import PartitionPaths, path_fields
+from catalog.slices.path_values import PartitionPaths, misplaces_rows, path_fields
 from catalog.snapshots.snapshot import Snapshot, whole_schema
 from catalog.stages.partition import matching_partitions
 from pushdown.expression import HudiExpression
@@ -99,4 +99,4 @@ class PinnedTable:
     @functools.cached_property
     def _paths(self) -> PartitionPaths:
         names: Any = [] if self.metadata_table is None else self.metadata_table.partition_paths()
-        return PartitionPaths(self.client.config, self.data_schema, names)
+        return PartitionPaths(self.client.config, self.data_schema, names, misplaces_rows(self.client))

@@ -25,6 +25,7 @@ from pushdown.verdict import CannotPrune
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, strings, to_numpy, valid_mask
 from table_format.config.table_config import KeyGeneratorType, TableConfig
 from table_format.errors import OptionError
+from table_format.keys.bucket_index import METADATA_FOLDER
 from table_format.keys.key_text import key_texts
 from table_format.keys.partition_values import (
     DEFAULT_PARTITION,
@@ -33,9 +34,9 @@ from table_format.keys.partition_values import (
     unescape_path_name,
 )
 from table_format.keys.timestamp_keys import TimestampFormat, bounds_of_paths, output_pattern
+from table_format.table.client import TableClient
 
-WITHOUT_META_COLUMNS = "may put rows without meta columns into files of other partitions and buckets"
-"""As 1.0.2 does in merge-on-read tables with consistent hashing."""
+MISPLACED = "Apache's bulk inserts may put rows without meta columns into files of other partitions and buckets"
 
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _TIMEBASED = ("hoodie.keygen.timebased.", "hoodie.deltastreamer.keygen.timebased.")
@@ -83,14 +84,18 @@ class PartitionPaths:
         config: of the table.
         schema: its columns, without Hudi's meta columns.
         partitions: the paths, each once.
+        misplaced: see `misplaces_rows`.
     """
 
     config: TableConfig
     schema: pa.Schema
     partitions: Sequence[str] | pa.Array[Any]
+    misplaced: bool = False
 
     def values(self) -> PathValues | CannotPrune:
         """The values of the partition columns, or why the paths give none."""
+        if self.misplaced:
+            return CannotPrune(MISPLACED)
         parse = functools.partial(path_values, self.config, self.schema, self.partitions)
         return memoize(self, "values", parse)
 
@@ -143,9 +148,17 @@ def _distrust(config: TableConfig) -> str | None:
         return None
     if "record_index" in config.metadata_partitions:
         return "the record index is global: a row may stay in the partition of an older value"
-    if config.table_type == "MERGE_ON_READ" and not config.populate_meta_fields:
-        return f"Apache's bulk inserts {WITHOUT_META_COLUMNS}"
     return None
+
+
+def misplaces_rows(client: TableClient) -> bool:
+    """Whether rows may lie in files of other partitions and buckets than theirs.
+
+    Apache 1.0.2's bulk inserts put them there in tables with consistent hashing and without meta columns.
+    """
+    config = client.config
+    may = not config.populate_meta_fields and not config.drop_partition_columns
+    return may and bool(client.storage.list(METADATA_FOLDER))
 
 
 def _with_times(config: TableConfig, columns: list[_Column], partitions: Sequence[str]) -> PathValues | CannotPrune:

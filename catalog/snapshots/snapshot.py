@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from catalog.concurrency.caches import LruCache, memoize
 from catalog.slices.file_slice import FileSlice, file_slices
-from catalog.slices.path_values import PartitionPaths, PathValues
+from catalog.slices.path_values import PartitionPaths, PathValues, misplaces_rows
 from catalog.slices.slice_set import Rows, SliceSet
 from catalog.slices.time_travel import check_not_cleaned
 from catalog.statistics.column_index import DEFAULT_MEMORY, ColumnIndex
@@ -102,7 +102,7 @@ class Snapshot:
             statistics_limit,
             partitions=partitions,
         )
-        self._paths = PartitionPaths(self.config, self.data_schema, self.partitions)
+        self._paths = PartitionPaths(self.config, self.data_schema, self.partitions, misplaces_rows(client))
         self.footers = _footer_cache()
         self.key_filters: LruCache[int, BloomFilter | None] = LruCache(_MOST_FILTER_BYTES, _filter_weight)
 
@@ -227,7 +227,8 @@ class Snapshot:
         if not same_columns:
             newer.footers = _footer_cache()
         if not same_columns or len(slices.partitions) != len(self.partitions):
-            newer._paths = PartitionPaths(newer.config, newer.data_schema, newer.partitions)  # noqa: SLF001  # likewise
+            paths = PartitionPaths(newer.config, newer.data_schema, newer.partitions, self._paths.misplaced)
+            newer._paths = paths  # noqa: SLF001  # likewise
         return newer
 
     def for_reading(self, rows: Rows) -> Snapshot:
@@ -239,7 +240,7 @@ class Snapshot:
         other = copy.copy(self)
         # where files leave partition columns out, paths give their values
         other.slices = SliceSet.of(self.take_files(rows if self.config.drop_partition_columns else rows[:0]))
-        other._paths = PartitionPaths(self.config, self.data_schema, other.partitions)  # noqa: SLF001  # of the same class
+        other._paths = dataclasses.replace(self._paths, partitions=other.partitions)  # noqa: SLF001  # of the same class
         other.timeline = dataclasses.replace(self.timeline, _extra_metadata={})
         other.metadata_table = other.whole = None
         del other.column_index, other.footers, other.key_filters, other.replaced

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from catalog.concurrency.caches import memoize
-from catalog.slices.path_values import WITHOUT_META_COLUMNS
+from catalog.slices.path_values import MISPLACED
 from catalog.snapshots.scan_options import BUCKET_COUNT, SAMPLE, Sample, ScanOptions
 from catalog.snapshots.snapshot import Snapshot
 from catalog.stages.named_keys import HashedKeys, HashFields, HashParts, hash_fields, hashed_keys, parts_of_key
@@ -359,7 +359,7 @@ def _load_hash_rings(snapshot: Snapshot, threads: int) -> HashRings | CannotPrun
     if not storage.list(METADATA_FOLDER):
         return None
     if not snapshot.config.populate_meta_fields:
-        return CannotPrune(f"Apache's bulk inserts into consistent hashing {WITHOUT_META_COLUMNS}")
+        return CannotPrune(MISPLACED)
     if len(snapshot.partitions) > _MOST_PARTITIONS:
         return CannotPrune(f"consistent hashing of {len(snapshot.partitions):,} partitions is too much to read")
     try:
