@@ -38,7 +38,7 @@ from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.table.schema_history import internal_schemas
 from table_format.timeline.timeline import Timeline
-from table_writer.commit.rollback import how_it_ends, roll_back_dead_runs, rollback_failed_writes_locked
+from table_writer.commit.rollback import how_it_ends
 from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.encoding.bloom_records import bloom_records, deleted_bloom_records
 from table_writer.encoding.metadata_records import Records, column_stats_records, deleted_column_stats_records
@@ -54,11 +54,11 @@ from table_writer.metadata.file_contents import (
     portions,
 )
 from table_writer.metadata.index_files import BuiltFile
-from table_writer.metadata.writer import drop_unusable, has_private_index, remove_indexes
-from table_writer.services.clean import resume_cleans
+from table_writer.metadata.writer import has_private_index, remove_indexes
+from table_writer.record_index.before_index import settle_before_index
 from table_writer.timeline import heartbeat
 from table_writer.timeline.instants import table_lock, unlisted_writes
-from table_writer.timeline.options import BLOOM_GROUPS, FailedWrites, ProtocolOptions
+from table_writer.timeline.options import BLOOM_GROUPS, ProtocolOptions
 
 FILE_INDEXES: Final = (layout.COLUMN_STATS, layout.BLOOM_FILTERS)
 FOLDER: Final = ".hoodie/.catalog/file_index_build"
@@ -163,7 +163,7 @@ def drop_index(client: TableClient, index: str, options: Mapping[str, str] | Non
     """
     known = (*FILE_INDEXES, layout.RECORD_INDEX)
     require_writable(client.config, client.storage.uri)
-    if index in client.config.metadata_partitions and index not in known:
+    if index in client.config.metadata_partitions and index not in (*known, layout.FILES):
         raise OptionError(f"{client.storage.uri}: {index} is an index of Apache Hudi's, which drops it (DROP INDEX)")
     if index not in known:
         raise OptionError(f"no index {index!r}{did_you_mean(index, known)}: indexes are {', '.join(known)}")
@@ -264,13 +264,7 @@ def _publish_when_current(client: TableClient, build: _Build, options: Mapping[s
             if rounds < _ROUNDS:
                 continue  # afterwards the rest is read under the lock, where nothing is cleaned
         with table_lock(client, protocol) as lock:
-            if protocol.failed_writes is not FailedWrites.EAGER:  # building an index must not end live writers
-                rollback_failed_writes_locked(client, protocol)
-            roll_back_dead_runs(client, protocol)
-            # cleans run under the lock, so that one which is pending now is a dead writer's
-            resume_cleans(client, client.timeline())
-            drop_unusable(client)
-            timeline = client.timeline()
+            timeline = settle_before_index(client, protocol)
             pending = _foreign(client, timeline)
             if pending is None:
                 if not build.is_whole():

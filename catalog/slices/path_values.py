@@ -122,9 +122,10 @@ def path_values(
     Returns:
         The values, or why paths give none.
     """
-    reason = _distrust(config)
-    if reason is not None:
-        return CannotPrune(reason)
+    if not config.partition_fields:
+        return CannotPrune("the table is not partitioned")
+    if "record_index" in config.metadata_partitions and not config.drop_partition_columns:
+        return CannotPrune("the record index is global: a row may stay in the partition of an older value")
     fields = path_fields(config)
     if isinstance(fields, CannotPrune):
         return fields
@@ -138,17 +139,6 @@ def path_values(
         return _exact(config, columns, partitions if isinstance(partitions, pa.Array) else strings(partitions))
     paths: Any = partitions.to_pylist() if isinstance(partitions, pa.Array) else partitions
     return _with_times(config, columns, paths)
-
-
-def _distrust(config: TableConfig) -> str | None:
-    """Why paths say nothing about the rows below them; None if they do."""
-    if not config.partition_fields:
-        return "the table is not partitioned"
-    if config.drop_partition_columns:
-        return None
-    if "record_index" in config.metadata_partitions:
-        return "the record index is global: a row may stay in the partition of an older value"
-    return None
 
 
 def misplaces_rows(client: TableClient) -> bool:
@@ -175,15 +165,15 @@ def _with_times(config: TableConfig, columns: list[_Column], partitions: Sequenc
         for column, texts in zip(columns, segments, strict=True):
             if column.field.timed:
                 plain = [_unescaped(config, column.field.name, text) for text in texts]
-                if pa.types.is_string(column.kind):
-                    of_form = np.array([text is not None for text in plain], np.bool_)
-                    known &= of_form
-                    if config.drop_partition_columns:
-                        values[column.name] = _texts_of_paths(plain)
-                        statistics[column.name] = _statistics(values[column.name], of_form, in_file=False)
-                        continue
+                is_text = pa.types.is_string(column.kind)
+                of_form = np.array([not is_text or text is not None for text in plain], np.bool_)
+                known &= of_form
+                if is_text and config.drop_partition_columns:
+                    values[column.name] = _texts_of_paths(plain)
+                    statistics[column.name] = _statistics(values[column.name], of_form, in_file=False)
+                    continue
                 time_format = TimestampFormat.from_options(config.raw)
-                if pa.types.is_string(column.kind):
+                if is_text:
                     times[column.name] = WrittenTimes(tuple(plain), time_format)
                 bounds = bounds_of_paths(plain, time_format, column.kind)
                 if bounds is not None:

@@ -12,17 +12,16 @@ from table_format.errors import MissingFileError, TransactionError
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
-from table_writer.commit.rollback import how_it_ends, roll_back_dead_runs, rollback_failed_writes_locked
+from table_writer.commit.rollback import how_it_ends
 from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata.creation import publish_index
 from table_writer.metadata.index_files import BuiltFile
 from table_writer.metadata.index_options import HASH_KEY, IndexOptions, new_layout
-from table_writer.metadata.writer import drop_unusable
+from table_writer.record_index.before_index import settle_before_index
 from table_writer.record_index.build import Built, IndexBuild, Progress, begun_layouts, clear_builds, count_keys
 from table_writer.record_index.key_source import KeySource, current_sources, require_keys
-from table_writer.services.clean import resume_cleans
 from table_writer.timeline.instants import table_lock, unlisted_writes
-from table_writer.timeline.options import FailedWrites, ProtocolOptions
+from table_writer.timeline.options import ProtocolOptions
 
 _ROUNDS: Final = 3
 _POLL: Final = 0.5
@@ -150,13 +149,7 @@ def _publish_when_current(
             if rounds < _ROUNDS:
                 continue
         with table_lock(client, protocol) as lock:
-            if protocol.failed_writes is not FailedWrites.EAGER:  # building an index must not end live writers
-                rollback_failed_writes_locked(client, protocol)
-            roll_back_dead_runs(client, protocol)
-            # cleans run under the lock, so that one which is pending now is a dead writer's
-            resume_cleans(client, client.timeline())
-            drop_unusable(client)
-            timeline = client.timeline()
+            timeline = settle_before_index(client, protocol)
             pending = unlisted_writes(client, timeline)
             if not pending:
                 sources = current_sources(client, timeline)

@@ -35,6 +35,7 @@ from table_writer.record_index.touched import (
     retried_after_cleans,
     touched_slices,
 )
+from table_writer.timeline.instants import WITHOUT_FILES
 
 MISSING: Final = "missing"
 EXTRA: Final = "extra"
@@ -314,8 +315,7 @@ def compare_since(client: TableClient, since: str, mapper: Mapper, progress: Pro
 
 def verified_to(timeline: Timeline) -> str | None:
     """The newest write that no pending one precedes: writes after it are those to verify the next time."""
-    others = (Action.SAVEPOINT, Action.INDEXING)
-    pending = min((one.time for one in timeline.pending if one.action not in others), default=None)
+    pending = min((one.time for one in timeline.pending if one.action not in WITHOUT_FILES), default=None)
     times = [write.time for write in timeline.writes if pending is None or write.time < pending]
     return times[-1] if times else None
 

@@ -22,7 +22,6 @@ from table_format.metadata_table.slices import ValidInstants
 from table_format.metadata_table.sources import PartitionSources
 from table_format.storage import Storage
 from table_format.table.client import TableClient
-from table_writer.commit.rollback import roll_back_dead_runs, rollback_failed_writes_locked
 from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata import instants, recovery
 from table_writer.metadata.creation import free_init_instant, latest_data_instant, publish_index
@@ -30,9 +29,9 @@ from table_writer.metadata.index_compaction import merged_entries
 from table_writer.metadata.index_files import BuiltFile, add_groups, create_index_partition
 from table_writer.metadata.index_options import IndexFileOptions, IndexOptions
 from table_writer.metadata.writer import index_in_use, list_index
-from table_writer.services.clean import resume_cleans
+from table_writer.record_index.before_index import settle_before_index
 from table_writer.timeline.instants import table_lock
-from table_writer.timeline.options import FailedWrites, ProtocolOptions
+from table_writer.timeline.options import ProtocolOptions
 
 _FOLDER: Final = ".hoodie/.catalog/record_index_resize"
 _ENTRIES = pa.schema([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
@@ -117,10 +116,7 @@ def _alone(client: TableClient, options: Mapping[str, str]) -> Iterator[None]:
     """Hold the table's lock, with dead writers' writes rolled back and their cleans finished."""
     protocol = ProtocolOptions.parse(options)
     with table_lock(client, protocol):
-        if protocol.failed_writes is not FailedWrites.EAGER:  # resizing an index must not end live writers
-            rollback_failed_writes_locked(client, protocol)
-        roll_back_dead_runs(client, protocol)
-        resume_cleans(client, client.timeline())
+        settle_before_index(client, protocol)
         yield
 
 

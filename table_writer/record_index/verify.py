@@ -45,6 +45,7 @@ from table_writer.record_index.compare import (
 from table_writer.record_index.group_file import SliceLocations
 from table_writer.record_index.key_source import KeyReader, KeySource, current_sources, require_keys
 from table_writer.record_index.runs import RunSet, write_run
+from table_writer.timeline.instants import WITHOUT_FILES
 from table_writer.timeline.options import FailedWrites, ProtocolOptions
 
 _FOLDER: Final = ".hoodie/.catalog/record_index_verify"
@@ -294,8 +295,7 @@ def _sampled(sources: Sequence[KeySource], sample: float | None) -> tuple[list[K
 
 def _refuse_live_writers(client: TableClient, options: Mapping[str, str]) -> None:
     """Refuse a repair under the EAGER policy, whose commit would roll back a write that is pending."""
-    others = (Action.SAVEPOINT, Action.INDEXING)
-    pending = next((one for one in client.timeline().pending if one.action not in others), None)
+    pending = next((one for one in client.timeline().pending if one.action not in WITHOUT_FILES), None)
     if pending is not None and ProtocolOptions.parse(options).failed_writes is FailedWrites.EAGER:
         raise TransactionError(
             f"{client.storage.uri}: {pending} is pending, and a repair would roll it back. Wait until it has ended, or "

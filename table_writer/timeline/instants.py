@@ -25,6 +25,10 @@ AT_ONCE: Final = "hoodie.catalog.clustering.at.once"
 """Key in the metadata of a requested clustering that one call plans and runs: the plan ends with its run."""
 
 
+WITHOUT_FILES: Final = frozenset({Action.SAVEPOINT, Action.INDEXING})
+"""Actions that neither add data files nor take them away."""
+
+
 @contextlib.contextmanager
 def table_lock(client: TableClient, options: ProtocolOptions) -> Iterator[FileSystemLock]:
     """Hold the table's lock, which adding instants to the timeline and deleting them require.

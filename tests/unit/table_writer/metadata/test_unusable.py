@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hudi_catalog import HudiError
 from hudi_catalog.table import Table, create_table, open_table
 
 SMALL = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
@@ -68,3 +69,12 @@ def test_an_indexing_that_failed_blocks_nothing(table: Table, tmp_path: Path, bu
         assert open_table(tmp_path / "t").bootstrap_index(wait_seconds=0).keys == 1
         last = [one.instant for one in table.history() if one.action == "commit"][-1]
         assert open_table(tmp_path / "t").verify_index().verified_to == last
+
+
+def test_other_indexes_are_not_dropped(table: Table, tmp_path: Path) -> None:
+    properties = tmp_path / "t/.hoodie/hoodie.properties"
+    listed = "hoodie.table.metadata.partitions="
+    properties.write_text(properties.read_text().replace(listed, f"{listed}expr_index_x,"))
+    for index, message in {"expr_index_x": "an index of Apache Hudi's", "files": "no index 'files'"}.items():
+        with pytest.raises(HudiError, match=message):
+            open_table(tmp_path / "t").drop_index(index)
