@@ -32,6 +32,10 @@ from table_format.errors import (
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _UNUSABLE: Final = (errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ELOOP)
+# An object store's refusals have no errno; Arrow's message has the name by which the AWS SDK calls them.
+_REFUSED: Final = re.compile(
+    r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|NO_SUCH_BUCKET)\b"
+)
 # As many deletes are done one after the other.
 _FEW_DELETES: Final = 64
 _DELETING_THREADS: Final = 16
@@ -125,7 +129,8 @@ def _raise_as_ours(path: str, error: BaseException | None) -> None:
             raise UnusablePathError(f"{path}: the file system takes no name or path of this length") from error
         if error.errno in _FULL:
             raise NoSpaceError(f"{path}: no space left on the file system, or for this user; free some") from error
-        kind = UnusablePathError if error.errno in _UNUSABLE else StorageError
+        is_lasting = error.errno in _UNUSABLE or _REFUSED.search(str(error))
+        kind = UnusablePathError if is_lasting else StorageError
         raise kind(f"{path}: {error}") from error
     if isinstance(error, ValueError):  # the path has a NUL character
         raise UnusablePathError(f"{path}: {error}") from error

@@ -1,6 +1,9 @@
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
 import pytest
 
-from table_format.errors import MissingFileError
+from table_format.errors import MissingFileError, UnusablePathError
 from table_format.storage import Storage
 
 
@@ -28,3 +31,36 @@ def test_the_endpoint_of_s3_comes_from_awss_variables(monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:2")
     assert endpoint() == "http://127.0.0.1:2"
     assert endpoint(endpoint_override="127.0.0.1:3") == "127.0.0.1:3"
+
+
+def test_what_an_object_store_refuses_is_not_worth_another_try():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Forbidding)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    reach = {"endpoint_override": f"127.0.0.1:{server.server_port}", "scheme": "http", "region": "us-east-1"}
+    storage = Storage("s3://bucket/t", {**reach, "access_key": "k", "secret_key": "s"})
+    try:
+        with pytest.raises(UnusablePathError, match=r"^a: .*ACCESS_DENIED"):
+            storage.read("a")
+        with pytest.raises(UnusablePathError, match="ACCESS_DENIED"):
+            storage.list("a")
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class _Forbidding(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self._refuse(b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>")
+
+    def do_HEAD(self) -> None:
+        self._refuse(b"")
+
+    def _refuse(self, body: bytes) -> None:
+        self.send_response(403)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing is printed."""
