@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
-from catalog.statistics.row_groups import matching_groups
+from catalog.statistics.row_groups import RowGroups, matching_groups
 from pushdown.expression import HudiExpression
 from pushdown.verdict import CannotPrune
 from pushdown.walk import columns_read
@@ -53,7 +53,6 @@ def slice_batches(
     columns: Sequence[str],
     *,
     expression: HudiExpression | None = None,
-    row_groups: Sequence[int] | None = None,
     start: int = 0,
     batch_rows: int = 65_536,
 ) -> Iterator[tuple[int, pa.Table]]:
@@ -61,10 +60,9 @@ def slice_batches(
 
     Args:
         snapshot: of the table.
-        files: of the slice.
+        files: the slice, or a part of its base file: of its row groups, or of those that begin in its range of bytes.
         columns: at least one, names of the snapshot's schema.
         expression: a bound filter; row groups in which no row makes it true may be left out.
-        row_groups: ordinals of those of the base file that are wanted, for a slice without log files; None for all.
         start: rows of the slice to leave out, rows of row groups that are not read counted too.
         batch_rows: greatest number of rows of a batch.
 
@@ -93,7 +91,7 @@ def slice_batches(
         names,
         schema,
         shape=shape,
-        choose=functools.partial(_chosen, expression if snapshot.footers_apply else None, row_groups),
+        choose=functools.partial(_chosen, expression if snapshot.footers_apply else None, files),
         start=start,
         batch_rows=batch_rows,
     )
@@ -101,11 +99,18 @@ def slice_batches(
         yield at, _with_path_values(snapshot, files, batch)
 
 
-def _chosen(
-    expression: HudiExpression | None, row_groups: Sequence[int] | None, footer: BaseFileFooter
-) -> Sequence[int]:
-    matching = range(footer.metadata.num_row_groups) if expression is None else matching_groups(expression, footer)
-    return matching if row_groups is None else sorted(set(matching) & set(row_groups))
+def _chosen(expression: HudiExpression | None, part: FileSlice, footer: BaseFileFooter) -> Sequence[int]:
+    own = _own_groups(part, footer)
+    return own if expression is None else sorted(set(own).intersection(matching_groups(expression, footer)))
+
+
+def _own_groups(part: FileSlice, footer: BaseFileFooter) -> Sequence[int]:
+    if part.row_groups is not None:
+        return part.row_groups
+    if part.is_whole:
+        return range(footer.metadata.num_row_groups)
+    firsts = [first for first, _, _ in RowGroups(footer).extents]
+    return [ordinal for ordinal, first in enumerate(firsts) if part.start <= first < part.start + part.length]
 
 
 def _schema(snapshot: Snapshot, columns: Sequence[str]) -> pa.Schema:

@@ -25,7 +25,7 @@ class FileSlice:
         base: the base file; None for log files alone.
         instant: of the slice; that which wrote the base file.
         logs: the log files in merge order, each with its bytes, None if the listing did not say.
-        row_groups: ordinals of the base file's row groups to read; None for all of them.
+        row_groups: ordinals of the base file's row groups to read; None for those that begin in the part's bytes.
         record_count: rows of the slice or the part; None when not known without opening it.
         base_size: bytes of the base file; 0 when not known.
         start: first byte of the part in the base file.
@@ -44,6 +44,11 @@ class FileSlice:
     start: int = 0
     length: int = 0
     fully_matching: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the part's bytes are those of the whole base file."""
+        return self.start == 0 and self.length >= self.base_size
 
     @property
     def size(self) -> int:

@@ -94,9 +94,10 @@ class Splitter:
             StorageError: the storage failed.
         """
         rules = self._rules
+        parts = [[one] for one in slices]
         if rules.byte_ranges:
-            slices = [one if one.base_size > 0 else _measured(storage, one) for one in slices]
-        parts = [_ranges(one, max_bytes) if rules.byte_ranges else [one] for one in slices]
+            slices = [one if one.base is None or one.base_size > 0 else _measured(storage, one) for one in slices]
+            parts = [_ranges(one, max_bytes) if _is_base_file(one) else [one] for one in slices]
         large = [at for at, one in enumerate(slices) if self._is_large(one, filters[at], max_bytes)]
         row_groups = self._row_groups(storage, [slices[at] for at in large])
         by_filter: dict[int, list[tuple[int, RowGroups]]] = {}  # by identity: equal filters may be large
@@ -115,7 +116,7 @@ class Splitter:
     def _is_large(self, one: FileSlice, expression: HudiExpression | None, max_bytes: int) -> bool:
         prune_bytes = self._rules.prune_bytes
         least = max_bytes if prune_bytes is None or expression is None else min(max_bytes, prune_bytes)
-        return one.base is not None and not one.logs and one.base_size > least
+        return _is_base_file(one) and one.base_size > least
 
     def _row_groups(self, storage: Storage, slices: Sequence[FileSlice]) -> list[RowGroups | None]:
         """The row groups of base files; None for those that cannot be read, or are too many."""
@@ -181,6 +182,11 @@ def _part(one: FileSlice, groups: Sequence[_Group]) -> FileSlice:
         record_count=sum(group.rows for group in groups),
         fully_matching=all(group.fully_matching for group in groups),
     )
+
+
+def _is_base_file(one: FileSlice) -> bool:
+    """Whether a slice has no log files; with them it is merged as a whole."""
+    return one.base is not None and not one.logs
 
 
 def _ranges(one: FileSlice, max_bytes: int) -> list[FileSlice]:

@@ -23,7 +23,7 @@ from catalog.snapshots.snapshot import Snapshot
 from catalog.stages.named_keys import HashedKeys, HashFields, HashParts, hash_fields, hashed_keys, parts_of_key
 from catalog.stages.stage import FileRows, StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
-from table_format.base_file.footer import footer
+from table_format.base_file.some_keys import some_keys
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import CorruptFileError, MissingFileError, OptionError, UnsupportedTableError
 from table_format.keys.bucket_index import METADATA_FOLDER, HashRing, hash_on_ring, load_rings, partition_bucket_rules
@@ -33,6 +33,7 @@ from table_format.table.bucket_counts import announced_rules, bucket_count_as_of
 
 _CHECKED_FILES = 4
 _CHECKED_PARTITIONS = 64
+_CHECKED_KEYS = 64
 _MOST_PARTITIONS = 10_000
 
 
@@ -233,7 +234,7 @@ def _one_count(snapshot: Snapshot, options: ScanOptions) -> int | CannotPrune:
         return CannotPrune(recorded)
     count = recorded or options.bucket_count
     if count is None:
-        return CannotPrune(f"the bucket count is not in hoodie.properties; set {BUCKET_COUNT}")
+        return CannotPrune(f"the bucket count is not in hoodie.properties; give the scan {BUCKET_COUNT}")
     if recorded and options.bucket_count and recorded != options.bucket_count:
         return CannotPrune(f"the table has {recorded} buckets, the options say {options.bucket_count}")
     return count
@@ -283,35 +284,44 @@ def _contradiction(
     fits: Callable[[int, set[HashParts]], bool],
     most: int = _CHECKED_FILES,
 ) -> str | None:
-    """The contradiction between some footers' record keys and the bucket layout; None if there is none.
+    """The contradiction between record keys of some files and the bucket layout; None if there is none.
 
     Apache's writers do not read a bucket count from the table, so a job with another count made other buckets. Rules by
     partition that were in a job's options alone show in these keys only.
     """
+    rows = _checked(snapshot, most)
+    doubtful = _is_doubtful(snapshot)
+    # the two keys of a single footer fit a wrong count by chance
+    keys_each = _CHECKED_KEYS // max(1, len(rows)) if doubtful else 0
 
-    def stray(row: int) -> str | None:
-        path = str(snapshot.path(row))
+    def keys_of(row: int) -> list[str]:
         try:
-            file_footer = footer(snapshot.client.storage, path)
+            return some_keys(snapshot.client.storage, str(snapshot.path(row)), keys_each if keys_each > 2 else 0)
         except (MissingFileError, CorruptFileError):
-            return None
-        for key in (file_footer.min_key, file_footer.max_key):
-            if key and not fits(row, parts_of_key(key, fields)):
-                return f"key {key!r} is in {path}, which contradicts buckets hashed by {', '.join(fields.hashed)}"
-        return None
+            return []
 
     with ThreadPoolExecutor(options.threads, thread_name_prefix="hudi-buckets") as pool:
-        return next(filter(None, pool.map(stray, _checked(snapshot, most))), None)
+        keys = dict(zip(rows, pool.map(keys_of, rows), strict=True))
+    for row, of_file in keys.items():
+        for key in of_file:
+            if not fits(row, parts_of_key(key, fields)):
+                path = snapshot.path(row)
+                return f"key {key!r} is in {path}, which contradicts buckets hashed by {', '.join(fields.hashed)}"
+    if doubtful and len(snapshot) and not any(keys.values()):
+        return "the bucket count is not in hoodie.properties, and no base file has record keys that confirm it"
+    return None
+
+
+def _is_doubtful(snapshot: Snapshot) -> bool:
+    """Whether a count may not be everybody's: it is not recorded, or a resize left jobs of Apache's at the old one."""
+    return snapshot.config.bucket_count is None or was_resized(snapshot.config)
 
 
 def _checked(snapshot: Snapshot, most: int) -> list[int]:
-    """The files whose footers are checked: a few overall, and one per partition if the count may not be everybody's.
-
-    That is where it is not recorded, and where a resize may have left a job of Apache's at the old count.
-    """
+    """The files whose keys are checked: a few overall, and one per partition if the count may not be everybody's."""
     rows = np.flatnonzero(valid_mask(one_chunk(snapshot.slices.listed.column("file_name"))))
     chosen = _spread(rows, most)
-    if snapshot.config.bucket_count is None or was_resized(snapshot.config):
+    if _is_doubtful(snapshot):
         _, first = np.unique(snapshot.partition_index[rows], return_index=True)
         chosen = np.union1d(chosen, _spread(rows[first], _CHECKED_PARTITIONS))
     return [int(row) for row in chosen]

@@ -246,7 +246,6 @@ class RowServer:
             piece,
             needed_columns(snapshot.schema, sources, chosen.condition),
             expression=chosen.expression,
-            row_groups=piece.row_groups,
             start=start,
             batch_rows=self._options.batch_rows,
         )

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from table_format.base_file.bloom import BloomFilter, parse_bloom
 from table_format.errors import CorruptFileError, StorageError
-from table_format.storage import Storage
+from table_format.storage import Storage, storage_errors
 
 parquet: Any = pq  # the stubs lag behind the functions
 AVRO_SCHEMA = "parquet.avro.schema"
@@ -104,7 +104,8 @@ def named_corruption(path: str, stream: Any) -> Iterator[None]:
         if isinstance(error, StorageError):
             raise
         if isinstance(error, OSError) and (error.errno or "AWS Error" in str(error)):
-            raise StorageError(f"{path}: {error}") from error
+            with storage_errors(path):
+                raise
         # Readers find the end of a Parquet file first; most damage shows there.
         offset = max(0, stream.size() - 8)
         raise CorruptFileError(path, offset, f"not a whole Parquet file: {error}") from error

@@ -13,13 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from table_format.base_file.footer import footer_of, named_corruption, parquet
+from table_format.base_file.some_keys import some_keys
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.config.table_config import BUCKET_FILE_SIZE
 from table_format.errors import OptionError, UnsupportedTableError
 from table_format.keys.bucket_index import possible_buckets
 from table_format.keys.partition_buckets import EXPRESSIONS, BucketRules
-from table_format.meta_columns import RECORD_KEY
 from table_format.storage import Storage
 from table_writer.plan.plan import CURRENT_SCHEMA, CurrentFile
 from table_writer.slots.partition_files import PartitionFiles
@@ -27,7 +26,6 @@ from table_writer.slots.partition_files import PartitionFiles
 _CHECKED_PARTITIONS: Final = 64
 _CHECKED_FILES: Final = 8
 _CHECKED_KEYS: Final = 64
-_KEY_BYTES: Final = 1 << 18
 _READERS: Final = 8
 
 
@@ -123,9 +121,9 @@ def numbered(files: pa.Table, numbers: Any) -> pa.Table:
 def refuse_other_count(storage: Storage, files: BucketFiles, hash_fields: Sequence[str]) -> None:
     """Refuse a bucket count that other writers may not have, if keys of the table contradict it.
 
-    Checks the first and last key of the newest file in each of up to 64 partitions, from its footer. Where counts
-    differ between partitions, 64 keys in each of up to 64 partitions with each count: a partition may have a count of
-    its own, which two keys may fit by chance.
+    Checks 64 keys of the newest files, or two of each where there are more than 32 partitions, of which up to 64 are
+    looked at. Where counts differ between partitions, 64 keys in each of up to 64 partitions with each count: a
+    partition may have a count of its own, which a few keys may fit by chance.
 
     Args:
         storage: the table's.
@@ -136,32 +134,25 @@ def refuse_other_count(storage: Storage, files: BucketFiles, hash_fields: Sequen
         OptionError: a key is in another bucket.
     """
     # all files are listed, so that a bucket beyond the count is noticed in any partition
-    newest = _newest_files(files.of(), _CHECKED_FILES if files.has_rules else 1)
+    newest = _newest_files(files.of(), _CHECKED_FILES)
     by_count: dict[int, list[str]] = {}
     for partition in newest:
         by_count.setdefault(files.count_of(partition), []).append(partition)
     checked = [newest[name] for names in by_count.values() for name in _spread(names)]
-    read = functools.partial(_keys, storage, _CHECKED_KEYS if files.has_rules else 0)
+    wanted = _CHECKED_KEYS if files.has_rules else _CHECKED_KEYS // max(1, len(checked))
+    read = functools.partial(_keys, storage, wanted)
     with ThreadPoolExecutor(_READERS, thread_name_prefix="hudi-buckets") as pool:
         for keys in pool.map(read, checked):
             _refuse_strange(keys, files, hash_fields)
 
 
-def _keys(storage: Storage, most: int, rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
-    """Files of one partition with record keys of theirs: the first and last, and until there are enough the first few.
-
-    Where keys of a file are too few, the next file's count as well.
-    """
+def _keys(storage: Storage, wanted: int, rows: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
+    """Files of one partition with record keys of theirs, read file by file until there are enough keys."""
     keys: list[tuple[dict[str, Any], str]] = []
     for row in rows:
-        with storage.open_input(row["path"]) as stream, named_corruption(row["path"], stream):
-            file = parquet.ParquetFile(stream, buffer_size=_KEY_BYTES)
-            foot = footer_of(file, row["path"], stream.size())
-            keys += [(row, key) for key in (foot.min_key, foot.max_key) if key]
-            if len(keys) < most and RECORD_KEY in foot.names:
-                batch = next(file.iter_batches(batch_size=most, columns=[RECORD_KEY]), None)
-                keys += [] if batch is None else [(row, key) for key in batch.column(0).to_pylist() if key]
-        if len(keys) >= most:
+        # the footer has two of the keys
+        keys += [(row, key) for key in some_keys(storage, row["path"], wanted if wanted > 2 else 0)]
+        if len(keys) >= wanted:
             break
     return keys
 

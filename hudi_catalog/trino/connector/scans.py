@@ -339,7 +339,6 @@ class ConnectorRows:
             piece,
             names,
             expression=expression,
-            row_groups=piece.row_groups,
             batch_rows=self._options.batch_rows,
         )
         return (table for _, table in batches)

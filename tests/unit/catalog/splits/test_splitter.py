@@ -99,9 +99,13 @@ def test_each_slice_is_divided_by_its_own_filter(storage: Storage) -> None:
     assert parts[2] == []
 
 
-def test_slices_with_log_files_stay_whole(storage: Storage) -> None:
+@pytest.mark.parametrize("splitter", [Splitter(SplitRules()), hive_splitter()])
+def test_slices_with_log_files_stay_whole(storage: Storage, splitter: Splitter) -> None:
+    """Each part would be merged to the rows of the whole slice."""
     one = replace(file(storage, "a.parquet"), logs=(("a.log", 1),))
-    assert divided(Splitter(SplitRules()), storage, [one], bind(col("k") < 0, SCHEMA), 1) == [one]
+    assert divided(splitter, storage, [one], bind(col("k") < 0, SCHEMA), 1) == [one]
+    alone = replace(one, base=None, base_size=0, length=0)
+    assert divided(splitter, storage, [alone], bind(col("k") < 0, SCHEMA), 1) == [alone]
 
 
 def test_small_files_are_not_looked_into(storage: Storage) -> None:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from catalog import Table
 from table_format.base_file.footer import footer
 from table_format.base_file.reader import read_base_file
 from table_format.config.table_config import update_table_config
@@ -296,12 +297,32 @@ def test_a_count_that_the_keys_contradict_is_refused(tmp_path: Path) -> None:
     """Also where each bucket is below it: rows would go where nobody looks for the ones that are there."""
     local = table(tmp_path, {**PARTITIONED, BUCKETS: "2"})
     local.write("upsert", rows(range(40)))
-    update_table_config(local.client.storage, {BUCKETS: None, "hoodie.bucket.index.hash.field": None})
-    for commit in (tmp_path / "t/.hoodie").glob("*.commit"):
-        text = commit.read_text()
-        commit.write_text(text.replace("hoodie.catalog.table.properties", "of.somebody"))
+    forget_the_count(local)
     apaches = LocalTable(local.client, {})
     with pytest.raises(OptionError, match="belongs to another bucket"):
         apaches.write("upsert", rows(range(40), ts=2), {BUCKETS: "5"})
     apaches.write("upsert", rows(range(40), v=7, ts=2), {BUCKETS: "2"})
     assert values(local) == expected(range(40), 7)
+
+
+def test_a_count_that_the_least_and_the_greatest_key_fit_by_chance_is_refused(tmp_path: Path) -> None:
+    """It was used where a table has one file: reads lost half of the rows, and updates doubled them."""
+    local = table(tmp_path, {**OPTIONS, BUCKETS: "1"})
+    fitting = [n for n in range(40) if bucket_id_one([f"k{n:03d}é"], 2) == 0]
+    ids = range(fitting[0], fitting[-1] + 1)
+    local.write("upsert", rows(ids))
+    forget_the_count(local)
+    wrong = {BUCKETS: "2"}
+    with pytest.raises(OptionError, match="belongs to another bucket"):
+        LocalTable(local.client, {}).write("upsert", rows(ids, ts=2), wrong)
+    scan = Table.open(local.client.storage.uri).scan("id = 'k010é'", options=wrong)
+    assert "contradicts buckets" in next(one.reason for one in scan.plan().stages if one.name == "bucket")
+    LocalTable(local.client, {}).write("upsert", rows(ids, v=7, ts=2), {BUCKETS: "1"})
+    assert values(local) == expected(ids, 7)
+
+
+def forget_the_count(local: LocalTable) -> None:
+    """As in a table of a release of Apache's that does not record it."""
+    update_table_config(local.client.storage, {BUCKETS: None, "hoodie.bucket.index.hash.field": None})
+    for commit in Path(local.client.storage.uri, ".hoodie").glob("*.commit"):
+        commit.write_text(commit.read_text().replace("hoodie.catalog.table.properties", "of.somebody"))
