@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
+from sqlglot import exp
 
 from table_format.errors import ArgumentError, SchemaError
 from table_format.meta_columns import META_COLUMNS
@@ -149,12 +150,12 @@ class Merge:
         if unknown and not self._evolves:
             raise SchemaError(
                 f"the table has no column {unknown[0]!r} of the source; columns are {self._schema.names}. "
-                "with_schema_evolution() adds it"
+                "with_schema_evolution(), or --schema-evolution, adds it"
             )
         return {column or name: self._expressions.named(SOURCE, name) for name, column in columns.items()}
 
     def _add_insert(self, values: dict[str, str], condition: Any) -> Self:
-        equal = {name for name, _ in equalities(self._on)}
+        equal = {name for name, _ in equalities(self._on, exp.EQ, exp.NullSafeEQ)}
         missing = [name for name in self._client.config.record_key_fields if name not in equal]
         if missing:
             on = self._expressions.sql(self._on)

@@ -59,6 +59,18 @@ def arrow_schema(schema: spark.StructType) -> pa.Schema:
     return pa.schema([_field(field, field.name, nullable=True) for field in schema.fields])
 
 
+def nested_names(kind: spark.DataType) -> pa.DataType:
+    """A type's structs with the names of their fields, as an Arrow type; whatever is no struct, list or map is null."""
+    if isinstance(kind, spark.StructType):
+        return pa.struct([pa.field(field.name, nested_names(field.dataType)) for field in kind.fields])
+    if isinstance(kind, spark.ArrayType):
+        return pa.list_(nested_names(kind.elementType))
+    if isinstance(kind, spark.MapType):
+        result: pa.DataType = pa.map_(pa.string(), nested_names(kind.valueType))
+        return result
+    return pa.null()
+
+
 def schema_columns(schema: DataFrame | StructType | str | None) -> pa.Schema | None:
     """The Arrow schema of a DataFrame, a struct type or a DDL text; None for None.
 

@@ -60,6 +60,7 @@ _ENDINGS: Final = {
     "ndjson": "json",
 }
 _COMPRESSIONS: Final = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
+_PACKED: Final = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zst", b"\x04\x22\x4d\x18": "lz4"}
 _MAGIC: Final = {b"PAR1": "parquet", b"ARRO": "arrow", b"\xff\xff\xff\xff": "arrow"}
 
 
@@ -131,15 +132,24 @@ class _File:
         hint = ""
         if self.format == "json" and self.starts_with(b"["):
             hint = ". The file is an array; JSON lines have one object per line; jq -c '.[]' converts it"
-        elif "onversion error" in reason or "changed from" in reason:
+        elif (packed := self._compression()) is not None:
+            hint = f". The file is compressed: give it a name that ends in .{packed}"
+        elif self.columns is None and ("onversion error" in reason or "changed from" in reason):
             hint = (
                 f". The types of new columns come from the first {_BLOCK >> 20} MiB; if those mislead, create the "
                 "table first: hudi-catalog create PATH --key id --schema 'id bigint, name string'"
             )
         return RecordError(f"{self.name}: {reason}{hint}")
 
+    def _compression(self) -> str | None:
+        """The ending of compressed files that begin like this one; None where they do not."""
+        return next((ending for first, ending in _PACKED.items() if self.starts_with(first)), None)
+
     def not_utf8(self) -> RecordError:
         """The error for a text file in another encoding."""
+        packed = self._compression()
+        if packed is not None:
+            return RecordError(f"{self.name}: the file is compressed: give it a name that ends in .{packed}")
         return RecordError(
             f"{self.name}: the text is not UTF-8; convert it, such as by iconv -f latin1 -t utf-8, or use Parquet"
         )

@@ -24,10 +24,11 @@ from pushdown.expression import HudiExpression, all_of
 from spark_writer.frame_rows import FrameRows
 from spark_writer.read.dataframe import scan_frame
 from spark_writer.read.generations import converted, is_converted
-from spark_writer.spark_types import arrow_schema
+from spark_writer.spark_types import arrow_schema, nested_names
 from spark_writer.worker_errors import in_worker, workers_errors
 from table_format.errors import RecordError, SchemaError, did_you_mean
 from table_format.meta_columns import FILE_NAME, IS_DELETED, META_COLUMNS
+from table_format.schema.evolution import refuse_unknown_fields
 from table_format.storage import Storage
 from table_writer.in_place.change import Change, negative_zero
 from table_writer.in_place.clauses import CLAUSE, OLD, PRESENT, join_type
@@ -123,6 +124,8 @@ class ChangedFrame(_HeldFrames):
         source = None if change.source is None else self._hold(change.source)
         if change.is_upsert and source is not None:
             rows = source.select(*(_name(name) for name in self.schema.names))
+            for field in self.schema:
+                refuse_unknown_fields(field.name, nested_names(rows.schema[field.name].dataType), field.type)
             _check(change, rows.withColumn(CLAUSE, F.lit(-1)), change.identity, None)
             return rows
         rows = self._hold(_changed(change, self._target(source), source))
@@ -286,6 +289,7 @@ def held(name: str, value_type: DataType, wanted: DataType, column: str) -> Colu
         )
     if isinstance(value_type, NullType):
         return _name(name).cast(wanted)
+    refuse_unknown_fields(column, nested_names(value_type), nested_names(wanted))
     if not is_converted(value_type, wanted):
         raise SchemaError(
             f"column {column!r} is {wanted.simpleString()}, and its new value is {value_type.simpleString()}"

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from table_format.codecs.avro_schema_tree import UTC_MICROS
-from table_format.errors import RecordError, SchemaError
+from table_format.errors import RecordError, SchemaError, did_you_mean
 from table_format.keys.key_text import key_texts
 from table_format.meta_columns import META_COLUMNS
 from table_format.schema.nested import holds, is_list
@@ -109,6 +109,31 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     if not columns:
         return table.select([])
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def refuse_unknown_fields(column: str, value: pa.DataType, stored: pa.DataType) -> None:
+    """Refuse a value of structs with fields that the column's have not, or in other letter case: they would be lost.
+
+    Args:
+        column: for messages.
+        value: type of the value.
+        stored: type of the column.
+
+    Raises:
+        SchemaError: there is such a field.
+    """
+    if isinstance(value, pa.StructType) and isinstance(stored, pa.StructType):
+        known = {field.name: field.type for field in _members(stored)}
+        for field in _members(value):
+            if field.name in known:
+                refuse_unknown_fields(f"{column}.{field.name}", field.type, known[field.name])
+            else:
+                hint = did_you_mean(field.name, known)
+                raise SchemaError(f"column {column!r} has no field {field.name!r}{hint}; its fields are {list(known)}")
+    elif isinstance(value, pa.MapType) and isinstance(stored, pa.MapType):
+        refuse_unknown_fields(f"{column}.value", value.item_type, stored.item_type)
+    elif is_list(value) and is_list(stored):
+        refuse_unknown_fields(f"{column}.element", _element(value).type, _element(stored).type)
 
 
 def refuse_nulls(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> None:

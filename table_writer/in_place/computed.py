@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +19,7 @@ from pushdown.expression import all_of
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import HudiError, RecordError, require
 from table_format.meta_columns import FILE_NAME, IS_DELETED
-from table_format.schema.evolution import conform
+from table_format.schema.evolution import conform, refuse_unknown_fields
 from table_writer.execution.local import LocalExecutor
 from table_writer.execution.sources import ComputedRows
 from table_writer.execution.spill_folder import SpillFolder
@@ -138,13 +139,44 @@ class Query:
             connection.register("shape", self.schema.empty_table())
             types = {name: str(kind) for name, kind, *_ in connection.execute("DESCRIBE shape").fetchall()}
             try:
+                self._check_structs(connection, target.schema, None if source is None else source.schema)
                 result = connection.sql(self.sql(types), params=dict(self.parameters) or None)
                 yield from pa.RecordBatchReader.from_stream(result)
-            except (duckdb.Error, pa.ArrowException) as error:
+            except (duckdb.Error, pa.ArrowException, OSError) as error:  # the last one from a stream of several batches
                 if failures:
                     raise failures[0] from error
                 reason = str(error).partition("\n")[0]
                 raise RecordError(f"the change cannot be computed: {reason}") from error
+
+    def _check_structs(self, connection: Any, target: pa.Schema, source: pa.Schema | None) -> None:
+        """Refuse structs with fields that their columns have not: DuckDB's cast leaves them out."""
+        values = [
+            (name, value)
+            for clause in self.clauses
+            for name, value in (clause.values or {}).items()
+            if pa.types.is_nested(self.schema.field(name).type)
+        ]
+        if not values:
+            return
+        listed = ", ".join(f"{value} AS v{number}" for number, (_, value) in enumerate(values))
+        parameters = {name: value for name, value in self.parameters.items() if re.search(rf"\${name}\b", listed)}
+        with connection.cursor() as empty:
+            empty.register(TARGET, target.empty_table())
+            tables = TARGET
+            if source is not None:
+                empty.register(SOURCE, source.empty_table())
+                tables = f"{TARGET}, {SOURCE}"
+            result = empty.sql(f"SELECT {listed} FROM {tables}", params=parameters or None)  # noqa: S608 - resolved
+            kinds = pa.RecordBatchReader.from_stream(result).schema.types
+        for (name, _), kind in zip(values, kinds, strict=True):
+            if not _is_row(kind):
+                refuse_unknown_fields(name, kind, self.schema.field(name).type)
+
+
+def _is_row(kind: pa.DataType) -> bool:
+    """Whether a type is that of `row(1, 'a')`, whose fields DuckDB casts by their order."""
+    names = [field.name for field in kind.fields] if isinstance(kind, pa.StructType) else []
+    return bool(names) and names == [f"element{number}" for number in range(1, len(names) + 1)]
 
 
 def computed_rows(change: Change, options: WriteOptions, reader: Table | None = None) -> ComputedRows:
@@ -259,6 +291,8 @@ def moves_of(change: Change, options: WriteOptions) -> Moves:
 
 def _source_rows(change: Change) -> Iterator[pa.RecordBatch]:
     """The rows of the source, to be upserted as they are."""
+    for column in change.written:
+        refuse_unknown_fields(column.name, change.source.schema.field(column.name).type, column.type)
     rows = conform(change.source, change.written)
     _refuse_repeated([rows.select(change.identity)], None)
     yield from rows.to_batches()

@@ -25,6 +25,7 @@ _REFUSED: Mapping[type[Any], str] = {
     exp.UDTF: "a function of several rows",
     exp.Explode: "a function of several rows",
 }
+_EXPRESSIONS: Final = (exp.Condition, exp.AtTimeZone, exp.FromTimeZone, exp.Interval)
 #: Of DuckDB, besides `unnest`; those of Spark's that are none of the classes are refused by Spark.
 _SEVERAL_ROWS: Final = frozenset({"unlist", "generate_subscripts", "regexp_split_to_table"})
 
@@ -91,14 +92,13 @@ class Expressions:
                 raise _no_expression(text, what)
         if tree is not None and any(call.name.lower() in _SEVERAL_ROWS for call in tree.find_all(exp.Anonymous)):
             raise _no_expression(text, _REFUSED[exp.Explode])
-        if not isinstance(tree, exp.Condition):
+        if not isinstance(tree, _EXPRESSIONS):
             raise ExpressionError(f"{text!r} is a statement, and not an expression of one row")
         changes: list[tuple[int, int, str]] = []
         resolved = tree.transform(lambda node: self._resolved(node, text, sides, changes) if _is_column(node) else node)
-        if self.dialect != DIALECT:
-            # Spark reads its own literals better than sqlglot, whose 'it''s' is its; DuckDB's expressions stand in one
-            # query, which a comment in one of them would end
-            resolved.meta[_WRITTEN] = replaced(text, changes)
+        # engines read their own words better than sqlglot, whose log2(x) is log(2, x), and Spark's 'it''s' its
+        written = replaced(text, changes)
+        resolved.meta[_WRITTEN] = f"{written}\n" if "--" in written else written  # a comment ends with its line
         return resolved
 
     def _resolved(

@@ -50,11 +50,16 @@ def with_equal_keys(condition: exp.Expression, key: Sequence[str]) -> exp.Expres
     return condition
 
 
-def equalities(condition: exp.Expression) -> Iterator[tuple[str, exp.Expression]]:
-    """Columns of the table that must equal an expression of the source."""
+def equalities(condition: exp.Expression, *kinds: type[exp.Expression]) -> Iterator[tuple[str, exp.Expression]]:
+    """Columns of the table that must equal an expression of the source.
+
+    Args:
+        condition: of the join.
+        kinds: of comparisons that count as equalities; `=` by default.
+    """
     for test in condition.flatten() if isinstance(condition, exp.And) else [condition]:
         bare = test.unnest()
-        if not isinstance(bare, exp.EQ):
+        if not isinstance(bare, kinds or exp.EQ):
             continue
         for left, right in ((bare.this, bare.expression), (bare.expression, bare.this)):
             tables = {column.table for column in right.find_all(exp.Column)}

@@ -250,3 +250,25 @@ def test_a_change_of_other_rows_than_those_of_its_condition_is_refused(
     assert table.update({"n": "n + 10"}, "id = 2").rows_updated == 1
     if several or table.config.index_type == "BUCKET":
         assert table.delete("id = 1").rows_deleted == 3
+
+
+def test_structs_with_fields_that_their_columns_have_not_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """They were written as null."""
+    table = HudiTable.create(spark, tmp_path / "t", "id bigint, s struct<x:int,y:string>", record_key="id", buckets=1)
+    table.upsert(spark.createDataFrame([(1, (1, "a"))], "id bigint, s struct<x:int,y:string>"))
+    other = spark.createDataFrame([(1, ("n", 5))], "id bigint, s struct<Y:string,x:int>")
+    changes: list[tuple[Callable[[], object], str]] = [
+        (lambda: table.update({"s": "named_struct('X', 5, 'y', 'n')"}), r"no field 'X' \(did you mean x\?\)"),
+        (lambda: table.update({"s": F.struct(F.lit(5), F.lit("n"))}), "no field 'col1'"),
+        (lambda: table.update({"s": "named_struct('x', 5, 'y', 'n', 'z', 1)"}), "no field 'z'"),
+        (lambda: table.merge(other, "id").when_matched_update_all().execute(), "no field 'Y'"),
+        (
+            lambda: table.merge(other, "id").when_matched_update_all().when_not_matched_insert_all().execute(),
+            "no field 'Y'",
+        ),
+    ]
+    for change, reason in changes:
+        with pytest.raises(SchemaError, match=reason):
+            change()
+    table.update({"s": "named_struct('y', 'n', 'x', 5)"})
+    assert table.to_df().select("s").collect() == [((5, "n"),)]

@@ -169,7 +169,11 @@ def test_read_the_past(golden: Callable[[str], GoldenTable]) -> None:
         (["read", "HIVE", "--where", "PRAT = 'x'"], 1, "(did you mean part?)"),
         (["plan", "HIVE", "-o", "hoodie.catalog.scan.thread=2"], 1, "(did you mean hoodie.catalog.scan.threads?)"),
         (["read", "HIVE", "--sample", "3"], 1, "hoodie.catalog.scan.sample='3': write k/n, such as 3/64"),
-        (["plan", "HIVE", "--sample", "1/2"], 1, "the bucket count is not in hoodie.properties; give the scan hoodie.bucket"),
+        (
+            ["plan", "HIVE", "--sample", "1/2"],
+            1,
+            "the bucket count is not in hoodie.properties; give the scan hoodie.bucket",
+        ),
         (["plan", "HIVE", "-o", "hoodie.datasource.query.type=x"], 1, "Apache Hudi's that a scan does not read"),
         (["index", "verify", "HIVE", "-o", "hoodie.catalog.write.task=2"], 1, "mean hoodie.catalog.write.tasks?"),
     ],

@@ -203,9 +203,18 @@ def test_a_late_value_of_another_type(folder: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(RecordError, match=r"a.csv: .*invalid value 'x'.*create the table first"):
         read("a.csv")
     assert read("a.csv", pa.schema([("id", pa.string())])).num_rows == 5001
+    with pytest.raises(RecordError, match=r"invalid value 'x'[^.]*$"):  # nothing to create
+        read("a.csv", pa.schema([("id", pa.int64())]))
     Path("a.json").write_text('{"id": "2026-01-31"}\n' * 500 + '{"id": "never"}\n')
     with pytest.raises(RecordError, match=r"a.json: .*never"):
         read("a.json")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.json"])
+def test_a_compressed_file_without_the_ending(folder: Path, name: str) -> None:
+    Path(name).write_bytes(gzip.compress(b"id\n1\n"))
+    with pytest.raises(RecordError, match=rf"{name}: .*file is compressed: give it a name that ends in \.gz"):
+        read(name)
 
 
 def test_columns_that_text_cannot_hold(folder: Path) -> None:
