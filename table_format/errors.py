@@ -36,13 +36,25 @@ where, and what to do about it. `did_you_mean` makes hints for unknown names.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import importlib.util
+import re
 from collections.abc import Iterable
+from typing import Self
 
 
 class HudiError(Exception):
     """Root of every error that this product raises deliberately."""
+
+    def about(self, name: str) -> Self:
+        """The error with a name before its text, which may be about any of several tables; itself if it has the name."""
+        text = str(self)
+        if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text):
+            return self
+        named = copy.copy(self)  # threads may share this one
+        named.args = (f"{name}: {text}", *self.args[1:])
+        return named
 
 
 class TableNotFoundError(HudiError, FileNotFoundError):

@@ -374,15 +374,26 @@ class Storage:
 
     def _opened(self, path: str) -> Any:
         """Open a file; refuses a folder, and a FIFO, on which the open would block for ever."""
-        whole = self.full_path(path)
         if self.is_local:
             self.check_within(path)
-            mode = os.stat(whole).st_mode
-            if not stat.S_ISREG(mode):
-                kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO"}
-                kind = kinds.get(stat.S_IFMT(mode), "a device or a socket")
-                raise UnusablePathError(f"{whole}: {kind} is where a regular file belongs; move it away")
-        return self.filesystem.open_input_file(whole)
+            self.check_regular(path)
+        return self.filesystem.open_input_file(self.full_path(path))
+
+    def check_regular(self, path: str) -> None:
+        """Refuse a local folder, and a FIFO, on which opening would block for ever, in place of a file.
+
+        Raises:
+            FileNotFoundError: there is nothing.
+            UnusablePathError: it is no regular file.
+        """
+        if not self.is_local:
+            return
+        whole = self.full_path(path)
+        mode = os.stat(whole).st_mode
+        if not stat.S_ISREG(mode):
+            kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO"}
+            kind = kinds.get(stat.S_IFMT(mode), "a device or a socket")
+            raise UnusablePathError(f"{whole}: {kind} is where a regular file belongs; move it away")
 
     def check_within(self, path: str) -> None:
         """Refuse a file or folder that lies outside of `within` once symbolic links are resolved.

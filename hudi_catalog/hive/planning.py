@@ -25,7 +25,7 @@ from hudi_catalog.hive.materialization import HiveFiles, HiveSlices
 from hudi_catalog.hive.options import HiveOptions, ScanSettings
 from hudi_catalog.metastore.locations import Locations, normal_uri
 from hudi_catalog.server.query_log import QueryLog
-from hudi_catalog.server.tables import TableCache, check_links
+from hudi_catalog.server.tables import TableCache, check_base_files
 from pushdown.binding.bind import bind
 from pushdown.errors import ExpressionError
 from pushdown.expression import Constant, HudiExpression, Predicate, Unknown
@@ -340,7 +340,7 @@ class HivePlanner:
         check_columns(snapshot, settings, request.columns, request.table)
         expression = bound_filter(snapshot, request.filter, agreed_zone(request.timeZone, request.zoneOffsets))
         plan = make_plan(snapshot, expression, self._options.scan)
-        check_links(snapshot, plan.rows)
+        check_base_files(snapshot, plan.rows)
         files = self._files.files(snapshot, plan.rows, columns=request.columns, materialize=settings.materialize)
         splits = self._splits(plan, files, request.splitBytes)
         self._log.planned(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import hashlib
 import threading
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,7 +18,7 @@ from catalog.slices.time_travel import instant_as_of
 from catalog.snapshots.snapshot import Snapshot
 from catalog.table import QUERY_TYPES, READ_OPTIMIZED, SNAPSHOT, Table
 from hudi_catalog.server.options import ServiceOptions
-from table_format.errors import OptionError, ServiceError, SplitError, StorageError, TableNotFoundError
+from table_format.errors import HudiError, OptionError, ServiceError, SplitError, StorageError, TableNotFoundError
 from table_format.instant import WRITE_ACTIONS
 from table_format.storage import Storage
 from table_format.timeline.timeline import Timeline
@@ -108,16 +108,27 @@ class TableCache(abc.ABC):
         storage = Storage(self._location(name), self.warehouse.storage.options, self.warehouse.within)
         return Table.open(storage, options=self._table_options)
 
-    def watched(self, name: str) -> AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def watched(self, name: str) -> Iterator[None]:
         """Mark this thread as working on a table for a `with` block: its request is abandoned if the storage hangs.
+
+        Errors of the block name the table.
 
         Raises:
             LateTableError: the table's storage is known not to respond; when the block is entered.
             HudiError: there is no such table.
         """
-        cached = self._cached.get(name)
-        folder = self._folder(name) if cached is None else cached.table.client.storage.base
-        return self.late.working(name or self.warehouse.storage.uri, folder, lambda: self.newest(name))
+        shown = name or self.warehouse.storage.uri
+        try:
+            cached = self._cached.get(name)
+            folder = self._folder(name) if cached is None else cached.table.client.storage.base
+            with self.late.working(shown, folder, lambda: self.newest(name)):
+                yield
+        except HudiError as error:
+            named = error.about(shown)
+            if named is error:
+                raise
+            raise named from error
 
     def check_late(self) -> None:
         """Check that some known table responds.
@@ -329,8 +340,10 @@ class WarehouseTables(TableCache):
         return listed
 
 
-def check_links(snapshot: Snapshot, rows: NDArray[np.int64]) -> None:
-    """Refuse base files reached by links out of the warehouse, for engines that open files themselves.
+def check_base_files(snapshot: Snapshot, rows: NDArray[np.int64]) -> None:
+    """Refuse base files that engines must not open themselves: behind links out of the warehouse, or no regular files.
+
+    Those that are gone are left to the engine, which reports them.
 
     Args:
         snapshot: of the table.
@@ -340,7 +353,8 @@ def check_links(snapshot: Snapshot, rows: NDArray[np.int64]) -> None:
         StorageError: such a file is among them.
     """
     storage = snapshot.client.storage
-    if storage.within is not None:
-        for path in snapshot.take_files(rows).column("path").to_pylist():
-            if path is not None:
-                storage.check_within(path)
+    for path in snapshot.take_files(rows).column("path").to_pylist() if storage.is_local else ():
+        if path is not None:
+            storage.check_within(path)
+            with contextlib.suppress(FileNotFoundError):
+                storage.check_regular(path)

@@ -258,6 +258,8 @@ def test_statistics_are_of_the_files_that_the_filter_keeps(lake: Lake) -> None:
     assert (whole["id"][2], whole["id"][5:]) == (600.0, ("0", "599"))
     nulls = lake.query("SELECT count_if(i IS NULL) FROM cow")[0][0]
     assert whole["i"][3] == pytest.approx(nulls / 600)
+    edges = lake.query("SELECT year(min(moment)), year(max(moment)) FROM cow")[0]
+    assert [int(text[:4]) for text in whole["moment"][5:]] == [*edges]
 
 
 def test_hidden_columns(lake: Lake) -> None:

@@ -21,7 +21,8 @@ pytestmark = pytest.mark.engine
 
 # kinds of columns whose expected values are written in JSON as Trino's client gives them
 PLAIN = frozenset({"integer", "bigint", "varchar", "boolean"})
-TIMES = {"hoodie.catalog.trino.type.timestamp": "varchar"}
+# base files of a few kilobytes are divided as large ones are
+OPTIONS = {"hoodie.catalog.trino.type.timestamp": "varchar", "hoodie.catalog.trino.split.size": "2000"}
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Golden:
 def golden(trino: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Golden]:
     folder = Path(tmp_path_factory.mktemp("golden-warehouse"))
     rows = unpack(folder)
-    with running_trino(TrinoSettings(str(folder), options=TIMES)) as service:
+    with running_trino(TrinoSettings(str(folder), options=OPTIONS)) as service:
         yield Golden(trino, service.port, trino.connector_catalog("golden_own", service.port), folder, rows)
 
 

@@ -62,7 +62,7 @@ class Sweep:
     def check_all_rows(self) -> None:
         """All columns of all rows are those of the Python scan."""
         # `toArrow` came with Spark 4.0
-        batches = self.planned.select(*map(_quoted, self.rows.column_names))._collect_as_arrow()  # noqa: SLF001
+        batches = self.planned.select(*map(_quoted, self.rows.column_names))._collect_as_arrow()
         ours = pa.Table.from_batches(batches) if batches else self.rows.slice(0, 0)
         assert same_rows(ours.cast(self.rows.schema), self.rows), (self.path, self.state)
 

@@ -201,9 +201,15 @@ def scan_statistics(snapshot: Snapshot, plan: Plan, columns: Sequence[ConnectorC
     shown = [column for column in columns[:_MOST_COLUMNS] if not column.hidden]
     wanted = {column.name: (column.source, column.kind, plain_type(column.kind)) for column in shown}
     summary = summarize(snapshot, plan.rows, wanted)
+    instants = {column.name for column in shown if types.is_timestamp(column.kind) and column.kind.tz is not None}
     columns_known = {
         name: {key: value for key, value in known.items() if key != "spread"} for name, known in summary.columns.items()
     }
+    for name in instants & columns_known.keys():
+        known = columns_known[name]
+        # Trino's statistics have times with a zone in milliseconds, those without in microseconds
+        if "low" in known:
+            known.update({"low": float(known["low"] // 1000), "high": -float(-known["high"] // 1000)})
     return {"rows": summary.rows, "estimated_rows": summary.estimated_rows, "columns": columns_known}
 
 

@@ -18,7 +18,7 @@ from catalog.snapshots.snapshot import Snapshot
 from catalog.splits.splitter import SplitRules, Splitter
 from hudi_catalog.metastore.stored_columns import differing_names
 from hudi_catalog.server.query_log import QueryLog
-from hudi_catalog.server.tables import WarehouseTables, check_links
+from hudi_catalog.server.tables import WarehouseTables, check_base_files
 from hudi_catalog.trino.base.names import TableNames
 from hudi_catalog.trino.base.scans import row_condition
 from hudi_catalog.trino.connector.buckets import announced_buckets
@@ -148,7 +148,7 @@ class ConnectorScans:
         columns = connector_columns(snapshot.schema, str(body.table))
         needless = left_out(snapshot, plan, columns, body)
         rows = plan.rows if needless is None else plan.rows[~needless[1]]
-        check_links(snapshot, rows)
+        check_base_files(snapshot, rows)
         slices = snapshot.file_slices(rows)
         expression = plan.expression if snapshot.footers_apply else None
         divided = self._splitter.divide(

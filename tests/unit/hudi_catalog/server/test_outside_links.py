@@ -1,5 +1,6 @@
 """Symbolic links that lead out of a warehouse are refused by its services, unless that is allowed."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +62,15 @@ def test_what_lies_outside_is_refused_and_the_rest_is_served(warehouse: Path, pl
         assert keys(serving.port, "good") == list(range(20))
     with running_trino(TrinoSettings(str(warehouse), options={OUTSIDE_LINKS: "true"})) as serving:
         assert keys(serving.port, "trips") == list(range(20))
+
+
+def test_engines_are_given_no_path_of_a_fifo(warehouse: Path) -> None:
+    """Their readers would wait for ever."""
+    place = next((warehouse / "trips/a").glob("*.parquet"))
+    place.unlink()
+    os.mkfifo(place)
+    with pytest.raises(RefusedError, match=rf"{place}: a FIFO is where a regular file belongs"):
+        Asking(warehouse).splits()
 
 
 @PLACES

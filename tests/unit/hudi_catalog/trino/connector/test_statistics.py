@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from catalog import Table
+from hudi_catalog import create_table
 from hudi_catalog.trino.connector.metadata import scan_statistics
 from hudi_catalog.trino.connector.types import connector_columns
 from tests.support.tpch_tables import Layout, write
@@ -67,3 +68,12 @@ def test_rows_of_slices_with_log_files_are_estimated(copied: Callable[..., str],
     merged = statistics(path)
     assert merged["rows"] is None
     assert rows / 3 < merged["estimated_rows"] < rows * 3
+
+
+def test_bounds_of_instants_are_milliseconds(tmp_path: Path) -> None:
+    """As Trino's statistics have them; with microseconds it took some rows for none."""
+    times = [dt.datetime(2020, 1, 1, tzinfo=dt.UTC) + dt.timedelta(hours=one) for one in range(48)]
+    table = create_table(tmp_path / "t", "id bigint, at timestamp", record_key="id", buckets=1)
+    table.insert(pa.table({"id": range(48), "at": pa.array(times, pa.timestamp("us", "UTC"))}))
+    known = statistics(tmp_path / "t")["columns"]["at"]
+    assert (known["low"], known["high"]) == (times[0].timestamp() * 1e3, times[-1].timestamp() * 1e3)

@@ -36,6 +36,9 @@ public final class Address {
   }
 
   private static Address of(String setting, String text) throws IOException {
+    if (text.contains("/")) {
+      throw new IOException(setting + "=" + text + ": it is host:port alone, without http:// and without a path");
+    }
     int colon = text.lastIndexOf(':');
     String host = colon < 0 ? "" : text.substring(0, colon).replaceAll("^\\[(.*)]$", "$1");
     try {

@@ -53,7 +53,7 @@ final class ParquetPages implements ConnectorPageSource {
         return null;
       }
       rows += page.getPositionCount();
-      return new Arranged(page, outputs);
+      return new Arranged(page, outputs, errors);
     } catch (IOException | RuntimeException e) {
       TrinoException error = errors.apply(e);
       try {
@@ -110,18 +110,28 @@ final class ParquetPages implements ConnectorPageSource {
   /** Blocks are decoded when they are asked for, after filters on other columns have chosen positions. */
   private static final class Arranged extends WrappedPage {
     private final List<Output> outputs;
+    private final Function<Exception, TrinoException> errors;
 
-    Arranged(SourcePage page, List<Output> outputs) {
+    Arranged(SourcePage page, List<Output> outputs, Function<Exception, TrinoException> errors) {
       super(page);
       this.outputs = outputs;
+      this.errors = errors;
     }
 
     @Override
     public Block getBlock(int channel) {
       return switch (outputs.get(channel)) {
-        case Output.Read read -> RowFields.of(page.getBlock(read.channel()), read.path());
+        case Output.Read read -> RowFields.of(decoded(read.channel()), read.path());
         case Output.Same same -> RunLengthEncodedBlock.create(same.value(), page.getPositionCount());
       };
+    }
+
+    private Block decoded(int channel) {
+      try {
+        return page.getBlock(channel);
+      } catch (RuntimeException e) { // the reader does not tell damaged pages by its own exception
+        throw errors.apply(e);
+      }
     }
 
     @Override

@@ -23,6 +23,7 @@ import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.function.Function;
 import java.util.function.Supplier;
 
 /**
@@ -56,9 +57,19 @@ abstract class ScanSplits implements ConnectorSplitSource {
    * The next splits; none may only mean that there are none yet.
    *
    * @param filter what of the join's values is known when the splits are chosen
+   * @param shape makes of the splits what the engine gets
    */
-  CompletableFuture<List<ConnectorSplit>> take(int maxSize, Supplier<TupleDomain<ColumnHandle>> filter) {
-    return CompletableFuture.supplyAsync(() -> batch(maxSize, filter.get().transformKeys(HudiColumn.class::cast)), EXECUTOR);
+  <T> CompletableFuture<T> take(int maxSize, Supplier<TupleDomain<ColumnHandle>> filter,
+      Function<List<ConnectorSplit>, T> shape) {
+    CompletableFuture<T> batch = new CompletableFuture<>();
+    EXECUTOR.execute(() -> {
+      try {
+        batch.complete(shape.apply(batch(maxSize, filter.get().transformKeys(HudiColumn.class::cast))));
+      } catch (RuntimeException | Error e) { // as it is: a stage's wrapper would put its class before the text
+        batch.completeExceptionally(e);
+      }
+    });
+    return batch;
   }
 
   private synchronized List<ConnectorSplit> batch(int maxSize, TupleDomain<HudiColumn> values) {

@@ -7,8 +7,10 @@ import hudicatalog.wire.Connection;
 import hudicatalog.wire.Credential;
 import hudicatalog.wire.Failover;
 import hudicatalog.wire.RefusedException;
+import java.io.EOFException;
 import java.io.IOException;
 import java.util.List;
+import javax.net.ssl.SSLException;
 
 /** Asks the service; when it cannot answer, the query fails with one message that says so. Thread-safe. */
 final class ServiceClient {
@@ -66,8 +68,20 @@ final class ServiceClient {
     } catch (RefusedException e) {
       throw HudiErrorCode.REFUSED.exception(e.getMessage(), e);
     } catch (IOException e) {
-      throw HudiErrorCode.SERVICE_GONE.exception(e.getMessage() + ": see that `hudi-catalog serve trino` runs there, or"
-          + " correct " + ConnectorSettings.SERVICE + " in the catalog file", e);
+      throw HudiErrorCode.SERVICE_GONE.exception(e.getMessage() + ": " + remedy(e.getCause()), e);
     }
+  }
+
+  /** What to do about a service that gave no answer, by how the last exchange failed. */
+  private String remedy(Throwable failure) {
+    boolean encrypted = settings.tls() != null;
+    if (encrypted && failure instanceof SSLException) {
+      return "see that the service there has a certificate (`--tls-certificate`), that " + ConnectorSettings.TLS
+          + ".ca names the authority of it, and that it is for this host";
+    }
+    String runs = "see that `hudi-catalog serve trino` runs there, or correct " + ConnectorSettings.SERVICE
+        + " in the catalog file";
+    return failure instanceof EOFException && !encrypted
+        ? runs + "; a service with a certificate wants " + ConnectorSettings.TLS + "=true" : runs;
   }
 }

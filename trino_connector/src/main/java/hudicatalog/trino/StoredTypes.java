@@ -120,7 +120,8 @@ final class StoredTypes {
       case TimestampType stamp -> annotation instanceof TimestampLogicalTypeAnnotation one
           && !one.isAdjustedToUTC() && digits(one.getUnit()) == stamp.getPrecision();
       case TimestampWithTimeZoneType stamp -> annotation instanceof TimestampLogicalTypeAnnotation one
-          && one.isAdjustedToUTC() && digits(one.getUnit()) == stamp.getPrecision();
+          && one.isAdjustedToUTC() && digits(one.getUnit()) == stamp.getPrecision()
+          && (one.getUnit() != TimeUnit.NANOS || Release.READS_INSTANTS_OF_NANOSECONDS);
       default -> false;
     };
   }

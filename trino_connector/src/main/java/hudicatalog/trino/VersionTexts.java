@@ -37,7 +37,10 @@ final class VersionTexts {
 
   private static String instant(ConnectorTableVersion version) {
     return switch (version.getVersionType()) {
-      case VarcharType _ -> ((Slice) version.getVersion()).toStringUtf8();
+      case VarcharType _ when !((Slice) version.getVersion()).toStringUtf8().isBlank() ->
+          ((Slice) version.getVersion()).toStringUtf8();
+      case VarcharType _ -> throw HudiErrorCode.BAD_VERSION.exception("FOR VERSION AS OF takes an instant such as"
+          + " '20260131120000000', and this one is empty", null);
       case BigintType _, IntegerType _ -> String.valueOf(version.getVersion());
       default -> throw HudiErrorCode.BAD_VERSION.exception("FOR VERSION AS OF takes an instant such as"
           + " '20260131120000000', as varchar or bigint, not a " + version.getVersionType().getDisplayName(), null);

@@ -9,7 +9,9 @@ import static io.trino.spi.type.RealType.REAL;
 import static io.trino.spi.type.RowType.field;
 import static io.trino.spi.type.RowType.rowType;
 import static io.trino.spi.type.TimestampType.TIMESTAMP_MICROS;
+import static io.trino.spi.type.TimestampType.TIMESTAMP_NANOS;
 import static io.trino.spi.type.TimestampWithTimeZoneType.TIMESTAMP_TZ_MICROS;
+import static io.trino.spi.type.TimestampWithTimeZoneType.TIMESTAMP_TZ_NANOS;
 import static io.trino.spi.type.VarbinaryType.VARBINARY;
 import static io.trino.spi.type.VarcharType.VARCHAR;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -50,6 +52,8 @@ class StoredTypesTest {
         Arguments.of(TIMESTAMP_TZ_MICROS, "int64 c (TIMESTAMP(MICROS,false))", false),
         Arguments.of(TIMESTAMP_TZ_MICROS, "int64 c (TIMESTAMP(MILLIS,true))", false),
         Arguments.of(TIMESTAMP_TZ_MICROS, "int96 c", false),
+        Arguments.of(TIMESTAMP_TZ_NANOS, "int64 c (TIMESTAMP(NANOS,true))", Release.READS_INSTANTS_OF_NANOSECONDS),
+        Arguments.of(TIMESTAMP_NANOS, "int64 c (TIMESTAMP(NANOS,false))", true),
         Arguments.of(TIMESTAMP_MICROS, "int64 c (TIMESTAMP(MICROS,false))", true),
         Arguments.of(new ArrayType(BIGINT), "group c (LIST) { repeated group list { optional int32 element; } }", true),
         Arguments.of(new ArrayType(DOUBLE), "group c (LIST) { repeated group list { optional int32 element; } }", false),

@@ -46,8 +46,7 @@ record HudiSplitManager(ServiceClient service, NodeManager nodes) implements Con
         ConnectorSplitBatch none = new ConnectorSplitBatch(List.of(), false);
         return filter.isBlocked().thenApply(_ -> none).copy().completeOnTimeout(none, wait, MILLISECONDS);
       }
-      return take(maxSize, filter::getCurrentPredicate)
-          .thenApply(batch -> new ConnectorSplitBatch(batch, isFinished()));
+      return take(maxSize, filter::getCurrentPredicate, batch -> new ConnectorSplitBatch(batch, isFinished()));
     }
   }
 }

@@ -18,6 +18,7 @@ import org.joda.time.DateTimeZone;
 final class Release {
   /** The version of Trino that this build is for, and tested with. */
   static final String TRINO = "476";
+  static final boolean READS_INSTANTS_OF_NANOSECONDS = false;
 
   private Release() {}
 

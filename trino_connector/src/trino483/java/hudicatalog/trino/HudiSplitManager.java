@@ -14,6 +14,7 @@ import io.trino.spi.connector.FixedSplitSource;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.Function;
 
 /** Gives the splits of a scan, which the service plans. */
 record HudiSplitManager(ServiceClient service, NodeManager nodes) implements ConnectorSplitManager {
@@ -43,7 +44,7 @@ record HudiSplitManager(ServiceClient service, NodeManager nodes) implements Con
 
     @Override
     public CompletableFuture<List<ConnectorSplit>> getNextBatch(int maxSize, DynamicFilterSnapshot filter) {
-      return take(maxSize, filter::currentPredicate);
+      return take(maxSize, filter::currentPredicate, Function.identity());
     }
   }
 }

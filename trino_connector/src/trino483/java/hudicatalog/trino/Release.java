@@ -19,6 +19,7 @@ import org.joda.time.DateTimeZone;
 final class Release {
   /** The version of Trino that this build is for, and tested with. */
   static final String TRINO = "483";
+  static final boolean READS_INSTANTS_OF_NANOSECONDS = true;
 
   private Release() {}
 
