@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
-from sqlglot import exp
 
 from table_format.errors import ArgumentError, SchemaError
 from table_format.meta_columns import META_COLUMNS
@@ -155,7 +154,7 @@ class Merge:
         return {column or name: self._expressions.named(SOURCE, name) for name, column in columns.items()}
 
     def _add_insert(self, values: dict[str, str], condition: Any) -> Self:
-        equal = {name for name, _ in equalities(self._on, exp.EQ, exp.NullSafeEQ)}
+        equal = {name for name, _ in equalities(self._on, null_safe=True)}
         missing = [name for name in self._client.config.record_key_fields if name not in equal]
         if missing:
             on = self._expressions.sql(self._on)

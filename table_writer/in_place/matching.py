@@ -50,16 +50,17 @@ def with_equal_keys(condition: exp.Expression, key: Sequence[str]) -> exp.Expres
     return condition
 
 
-def equalities(condition: exp.Expression, *kinds: type[exp.Expression]) -> Iterator[tuple[str, exp.Expression]]:
+def equalities(condition: exp.Expression, *, null_safe: bool = False) -> Iterator[tuple[str, exp.Expression]]:
     """Columns of the table that must equal an expression of the source.
 
     Args:
         condition: of the join.
-        kinds: of comparisons that count as equalities; `=` by default.
+        null_safe: `IS NOT DISTINCT FROM` counts, too.
     """
+    kinds = (exp.EQ, exp.NullSafeEQ) if null_safe else (exp.EQ,)
     for test in condition.flatten() if isinstance(condition, exp.And) else [condition]:
         bare = test.unnest()
-        if not isinstance(bare, kinds or exp.EQ):
+        if not isinstance(bare, kinds):
             continue
         for left, right in ((bare.this, bare.expression), (bare.expression, bare.this)):
             tables = {column.table for column in right.find_all(exp.Column)}

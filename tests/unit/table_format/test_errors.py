@@ -3,7 +3,7 @@
 import re
 
 from table_format import errors
-from table_format.errors import HudiError
+from table_format.errors import CorruptFileError, HudiError, MissingFileError
 
 
 def test_the_drawn_tree_is_the_tree() -> None:
@@ -16,3 +16,15 @@ def test_the_drawn_tree_is_the_tree() -> None:
     classes = {n: c for n, c in vars(errors).items() if isinstance(c, type) and issubclass(c, HudiError)}
     assert drawn.pop("ExpressionError") == "HudiError", "the only one of another module"
     assert drawn == {name: one.__bases__[0].__name__ for name, one in classes.items()}
+
+
+def test_errors_get_the_name_of_what_they_are_about_once() -> None:
+    error = CorruptFileError("a.parquet", 3, "cut off")
+    named = error.about("shop.orders")
+    assert (type(named), named.offset) == (CorruptFileError, 3)
+    assert str(named) == "shop.orders: a.parquet: at byte 3: cut off"
+    assert str(error) == "a.parquet: at byte 3: cut off"  # threads may share it
+    assert named.about("shop.orders") is named
+    behind = MissingFileError("/lake/orders/a.parquet: no such file")
+    assert behind.about("orders") is behind
+    assert str(behind.about("order")).startswith("order: ")
