@@ -126,6 +126,8 @@ def test_killed_and_started_again_between_and_during_queries(trino: Engine, ware
 def test_a_secret_and_cipher(trino: Engine, warehouse: Path, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     signed = authority.sign()
+    (tmp_path / "other").mkdir()
+    stranger = Authority(tmp_path / "other").certificate
     secrets = []
     for text in ("a secret that Trino knows too", "another secret altogether"):
         secrets.append(tmp_path / f"secret-{len(secrets)}")
@@ -141,7 +143,12 @@ def test_a_secret_and_cipher(trino: Engine, warehouse: Path, tmp_path: Path) -> 
         for name, properties, message in (
             ("stranger", {**tls, "secret_file": str(secrets[1])}, "secret is not the service's"),
             ("silent", tls, "asks for the shared secret"),
-            ("plain", {"timeout_seconds": "2"}, "SERVICE_GONE"),
+            (
+                "plain",
+                {"timeout_seconds": "2"},
+                r"SERVICE_GONE.*a service with a certificate wants hudi-catalog\.tls=true",
+            ),
+            ("untrusting", {**tls, "tls.ca": stranger}, r"SERVICE_GONE.*hudi-catalog\.tls\.ca names the authority"),
         ):
             with (
                 made(trino, name, service.port, **properties) as catalog,
@@ -171,6 +178,7 @@ def test_properties_that_are_wrong_are_named(trino: Engine, tmp_path: Path) -> N
     for properties, message in (
         ({"nothing": "1"}, "has no property hudi-catalog.nothing"),
         ({"service": "nowhere"}, "hudi-catalog.service=nowhere: it is host:port"),
+        ({"service": "http://127.0.0.1:1"}, "http://127.0.0.1:1: it is host:port alone, without http://"),
         ({"timeout_seconds": "soon"}, "hudi-catalog.timeout-seconds=soon: it is a number of seconds"),
         ({"tls.ca": "/nowhere"}, "hudi-catalog.tls.ca is set, but not hudi-catalog.tls=true"),
         ({"secret_file": "/nowhere"}, "hudi-catalog.secret-file: /nowhere cannot be read: there is no such file"),
@@ -184,16 +192,20 @@ def test_properties_that_are_wrong_are_named(trino: Engine, tmp_path: Path) -> N
 def test_a_table_of_a_file_that_is_gone_or_damaged_says_so(trino: Engine, tmp_path: Path) -> None:
     rows = pa.table({"id": pa.array(range(10), pa.int64()), "part": ["p"] * 10})
     plain = {**options("t"), "hoodie.metadata.enable": "false", "hoodie.bucket.index.num.buckets": "1"}
-    for name in ("gone", "damaged"):
+    for name in ("gone", "damaged", "pages"):
         LocalTable.create(str(tmp_path / name), rows.schema, plain).write("insert", rows)
     (damaged,) = (tmp_path / "damaged").glob("p/*.parquet")
     damaged.write_bytes(damaged.read_bytes()[:-9] + b"not a PAR")
+    (pages,) = (tmp_path / "pages").glob("p/*.parquet")
+    content = bytearray(pages.read_bytes())
+    content[200:900] = b"\xaa" * 700
+    pages.write_bytes(content)
     with running_trino(TrinoSettings(str(tmp_path))) as service, made(trino, "files", service.port) as catalog:
         assert trino.query(f"SELECT count(*) FROM {catalog}.default.gone") == [(10,)]
         for path in (tmp_path / "gone").glob("p/*.parquet"):
             path.unlink()
-        for name in ("gone", "damaged"):
-            with pytest.raises(client.exceptions.TrinoQueryError, match="HUDI_CATALOG"):
+        for name in ("gone", "damaged", "pages"):
+            with pytest.raises(client.exceptions.TrinoQueryError, match=rf"HUDI_CATALOG.*{tmp_path}/{name}/p/"):
                 trino.query(f"SELECT sum(id) FROM {catalog}.default.{name}")
 
 
@@ -202,9 +214,15 @@ def test_a_table_that_cannot_be_read_is_no_service_that_is_gone(trino: Engine, t
     LocalTable.create(str(tmp_path / "t"), rows.schema, options("t")).write("insert", rows)
     (tmp_path / "t/.hoodie/hoodie.properties").unlink()
     (tmp_path / "t/.hoodie/hoodie.properties").mkdir()
+    LocalTable.create(str(tmp_path / "shortened"), rows.schema, options("t")).write("insert", rows)
+    (tmp_path / "shortened/.hoodie/hoodie.properties").write_text("")
     message = "HUDI_CATALOG_REFUSED.*a folder is where a regular file belongs"
     with running_trino(TrinoSettings(str(tmp_path))) as service, made(trino, "unread", service.port) as catalog:
         with pytest.raises(client.exceptions.TrinoQueryError, match=message):
             trino.query(COUNT.format(catalog, "t"))
-        refused = [one for one in service.log.recent() if one.get("method") == "hudiTable"]
+        with pytest.raises(
+            client.exceptions.TrinoQueryError, match=r"shortened: \.hoodie/hoodie\.properties: at byte 0"
+        ):
+            trino.query(COUNT.format(catalog, "shortened"))
+        refused = [one for one in service.log.recent() if "folder is where" in one.get("message", "")]
     assert len(refused) == 1

@@ -12,9 +12,11 @@ import pytest
 
 from catalog import Table
 from catalog.rows.json_rows import json_lines
+from catalog.rows.slice_rows import slice_batches
 from catalog.snapshots.scan_options import SPLIT_SIZE
 from catalog.splits.file_splits import SPLIT_FIELDS
 from catalog.splits.residuals import NOTHING, Residuals
+from catalog.splits.splitter import SplitRules, Splitter
 from pushdown import Unknown, bind, col, matches, parse_sql
 from pushdown.evaluation.statistics import ColumnStatistics
 from tests.support.local_writes import LocalTable
@@ -132,6 +134,17 @@ def test_large_files_are_divided_by_row_groups(large: Table) -> None:
             for group in range(metadata.num_row_groups):
                 middle = _middle(metadata.row_group(group))
                 assert (part.start <= middle < part.start + part.length) == (group in part.row_groups)
+
+
+@pytest.mark.parametrize("most", [777, 25_000, 1 << 20])
+def test_files_that_are_cut_without_a_look_give_each_row_once(large: Table, most: int) -> None:
+    """Each part was read whole where the service reads it, as of columns whose type changed."""
+    snapshot = large.snapshot()
+    storage, slices = snapshot.client.storage, snapshot.file_slices(snapshot.live_rows)
+    parts = Splitter(SplitRules.of_server(0)).divide(storage, slices, [None] * len(slices), most)
+    assert all(part.row_groups is None for of_slice in parts for part in of_slice)
+    read = [rows for of_slice in parts for part in of_slice for _, rows in slice_batches(snapshot, part, ["k"])]
+    assert sorted(pa.concat_tables(read)["k"].to_pylist()) == [*range(10_000, 30_000)]
 
 
 def _middle(row_group: Any) -> float:
