@@ -39,6 +39,7 @@ Mask = npt.NDArray[np.bool_]
 _SHARE = 4
 #: DuckDB's types of the columns that tables store as whole numbers.
 _WHOLE = ("INTEGER", "BIGINT")
+_TIMES = ("DATE", "TIMESTAMP")
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,9 @@ class Query:
                     problem = f"column {name} is of a key or partition and a {kind}, and a value is no whole number"
                     same = f"{value} IS NOT DISTINCT FROM {clause.values[name]}"
                     value = f"CASE WHEN {same} THEN {value} ELSE error({text(problem)}) END"
+                elif kind.startswith(_TIMES):  # infinity is DuckDB's own, and a far day for others
+                    problem = f"column {name} is a {kind}, and a value is infinite"
+                    value = f"CASE WHEN isinf({value}) THEN error({text(problem)}) ELSE {value} END"
             else:
                 value = "NULL" if clause.inserts else named(TARGET, name)
             cases.append(f"WHEN {number} THEN {value}")

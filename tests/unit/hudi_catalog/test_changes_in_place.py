@@ -514,3 +514,10 @@ def test_null_in_a_key_of_several_columns(tmp_path: Path, condition: str | None)
     assert (summary.rows_updated, summary.rows_inserted) == (1, 1)
     rows = open_table(tmp_path / "t").scan(columns=["a", "b", "n"]).to_arrow().to_pylist()
     assert [tuple(row.values()) for row in rows] == [("x", None, 2), ("y", None, 3)]
+
+
+@pytest.mark.parametrize("value", ["'infinity'", "CASE WHEN id = 4 THEN '-infinity'::TIMESTAMPTZ END"])
+def test_infinite_times_are_refused(table: Table, value: str) -> None:
+    with pytest.raises(RecordError, match="column at is a TIMESTAMP WITH TIME ZONE, and a value is infinite"):
+        table.update({"at": value})
+    assert content(table) == expected()
