@@ -71,11 +71,24 @@ class Table:
         scan = table.scan("day >= DATE '2024-05-01' AND city = 'Bern'", ["city", "fare"])
         print(len(scan.plan()), scan.count())
         rows = scan.to_arrow()
+
+    Args:
+        client: of the table.
+        options: of the table.
+        bucket_options: options of each scan that does not give them, in a table whose `hoodie.properties` do not say
+            how many buckets it has: those of `BUCKET_KEYS`.
     """
 
-    def __init__(self, client: TableClient, options: TableOptions | None = None) -> None:
+    def __init__(
+        self,
+        client: TableClient,
+        options: TableOptions | None = None,
+        *,
+        bucket_options: Mapping[str, str] | None = None,
+    ) -> None:
         self.client = client
         self._limit = (options or TableOptions()).statistics_memory
+        self._bucket_options = bucket_options or {}
         self._lock = threading.Lock()
         self._pinned: PinnedTable | None = None
         self._snapshot: Snapshot | None = None
@@ -215,7 +228,9 @@ class Table:
             UnsupportedTableError: an incremental query of a table whose rows have no commit time.
         """
         _refuse_arguments(filter, columns, as_of, incremental)
-        parsed = ScanOptions.parse(options if sample is None else {**(options or {}), SAMPLE: sample})
+        sampled = {} if sample is None else {SAMPLE: sample}
+        known = {} if self.config.bucket_count is not None else self._bucket_options
+        parsed = ScanOptions.parse({**known, **(options or {}), **sampled})
         condition = parse_sql(filter) if isinstance(filter, str) else filter
         instants = None
         if incremental is None:

@@ -16,6 +16,7 @@ from catalog.explain import explain as explain_plan
 from catalog.layout import ColumnLayout, column_layouts
 from catalog.metadata_tables import files_table, history_table, partitions_table
 from catalog.scan import Scan
+from catalog.snapshots.scan_options import BUCKET_KEYS
 from catalog.table import TableOptions
 from catalog.table_stats import SMALL_FILE, TableStats, table_stats
 from hudi_catalog.option_groups import divided_options
@@ -69,8 +70,9 @@ class Table(catalog.table.Table, TableWrites[Any]):
         write_options: Options | WriteOptions | None = None,
         time_zone: str | None = None,
     ) -> None:
-        super().__init__(client, options)
         checked = write_options if isinstance(write_options, WriteOptions) else WriteOptions.of_user(write_options)
+        buckets = {key: text for key, text in checked.texts.items() if key in BUCKET_KEYS}
+        super().__init__(client, options, bucket_options=buckets)
         self._write_options = checked
         self._time_zone = time_zone
 
@@ -405,7 +407,8 @@ def open_table(
     Args:
         path: its base folder; a local path or a URI of S3, GCS or HDFS.
         options: `hoodie.catalog.statistics.memory` for reading, and Apache's option keys for each write. Writes to
-            tables that Apache made need `hoodie.bucket.index.num.buckets`, or `hoodie.index.type=RECORD_INDEX`.
+            tables that Apache made need `hoodie.bucket.index.num.buckets`, or `hoodie.index.type=RECORD_INDEX`; scans
+            of them plan by that number, too.
         storage_options: arguments for the `pyarrow.fs` file system.
         time_zone: zone of written timestamps that have none; without it they are refused.
 

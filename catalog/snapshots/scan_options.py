@@ -28,10 +28,11 @@ _ALIASES = {
 SERVICE_KEYS = (FOOTER_LIMIT, THREADS, UNIQUE_KEYS)
 """Keys that a service may set for all its tables."""
 
+BUCKET_KEYS = (BUCKET_COUNT, BUCKET_HASH_FIELDS, EXPRESSIONS)
+"""Keys that say how a table's rows are divided, for writes and for scans."""
+
 _KEYS = (
-    BUCKET_COUNT,
-    BUCKET_HASH_FIELDS,
-    EXPRESSIONS,
+    *BUCKET_KEYS,
     FOOTER_LIMIT,
     THREADS,
     SPLIT_SIZE,
