@@ -287,8 +287,6 @@ def held(name: str, value_type: DataType, wanted: DataType, column: str) -> Colu
             f"CASE WHEN {name} IS NOT NULL AND try_cast({name} AS {kind}) IS NULL THEN raise_error(concat('{reason}', "
             f"CAST({name} AS STRING))) ELSE try_cast({name} AS {kind}) END"
         )
-    if isinstance(value_type, NullType):
-        return _name(name).cast(wanted)
     refuse_unknown_fields(column, nested_names(value_type), nested_names(wanted))
     if not is_converted(value_type, wanted):
         raise SchemaError(

@@ -204,7 +204,7 @@ def _same(one: spark.DataType, other: spark.DataType) -> bool:
 
 def is_converted(source: spark.DataType, target: spark.DataType) -> bool:  # noqa: PLR0911  # one line a kind
     """Whether Spark converts a column as `table_format.schema.evolution.conform` does."""
-    if _same(source, target):
+    if _same(source, target) or isinstance(source, spark.NullType):
         return True
     if isinstance(source, spark.StructType) and isinstance(target, spark.StructType):
         kinds = {member.name: member.dataType for member in source.fields}

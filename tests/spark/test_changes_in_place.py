@@ -254,8 +254,9 @@ def test_a_change_of_other_rows_than_those_of_its_condition_is_refused(
 
 def test_structs_with_fields_that_their_columns_have_not_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     """They were written as null."""
-    table = HudiTable.create(spark, tmp_path / "t", "id bigint, s struct<x:int,y:string>", record_key="id", buckets=1)
-    table.upsert(spark.createDataFrame([(1, (1, "a"))], "id bigint, s struct<x:int,y:string>"))
+    ddl = "id bigint, s struct<x:int,y:string>, a array<struct<n:int>>"
+    table = HudiTable.create(spark, tmp_path / "t", ddl, record_key="id", buckets=1)
+    table.upsert(spark.createDataFrame([(1, (1, "a"), [(1,)])], ddl))
     other = spark.createDataFrame([(1, ("n", 5))], "id bigint, s struct<Y:string,x:int>")
     changes: list[tuple[Callable[[], object], str]] = [
         (lambda: table.update({"s": "named_struct('X', 5, 'y', 'n')"}), r"no field 'X' \(did you mean x\?\)"),
@@ -270,5 +271,7 @@ def test_structs_with_fields_that_their_columns_have_not_are_refused(spark: Spar
     for change, reason in changes:
         with pytest.raises(SchemaError, match=reason):
             change()
-    table.update({"s": "named_struct('y', 'n', 'x', 5)"})
-    assert table.to_df().select("s").collect() == [((5, "n"),)]
+    table.update({"s": "named_struct('y', 'n', 'x', 5)", "a": "array()"})
+    assert table.to_df().select("s", "a").collect() == [((5, "n"), [])]
+    table.update({"s": "NULL", "a": "array(NULL)"})
+    assert table.to_df().select("s", "a").collect() == [(None, [None])]
