@@ -1,5 +1,6 @@
 """Tables that real Apache Hudi wrote, merged log files among them, read by real Trino through both connectors."""
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from catalog import Table
@@ -16,6 +18,8 @@ from tests.engines.answers import rows_agree
 from tests.engines.golden_rows import is_plain, literal, names, unpack, value_of
 from tests.engines.trino_engine import Engine
 from tests.engines.trino_values import rows_of_arrow, rows_of_trino
+from tests.engines.written_table import packed
+from tests.support.apache_hudi_client import VERSIONS
 
 pytestmark = pytest.mark.engine
 
@@ -84,6 +88,28 @@ def test_our_connector_gives_every_value_of_every_type(golden: Golden, name: str
         ours
     )
     assert golden.engine.query('SELECT count(*) FROM "table"', **own) == [(ours.num_rows,)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_file_groups_of_log_files_alone(trino: Engine, tmp_path: Path, version: str) -> None:
+    """Tables of Apache's consistent hashing, whose first rows are in log files."""
+    (name,) = {path.split("/")[0] for path in packed(version) if "mor_consistent_hashing" in path}
+    for path, data in packed(version).items():
+        if path.startswith(f"{name}/table/"):
+            file = tmp_path / path.removeprefix(f"{name}/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+    rows = pq.read_table(io.BytesIO(packed(version)[f"{name}/rows.parquet"]))
+    keys = rows["_hoodie_record_key"].to_pylist()
+    snapshot = Table.open(str(tmp_path / "table")).snapshot()
+    assert None in [one.base for one in snapshot.file_slices(snapshot.live_rows)]
+    with running_trino(TrinoSettings(str(tmp_path))) as service:
+        own = trino.connector_catalog("logs_alone", service.port)
+        read = trino.query(f'SELECT _hoodie_record_key FROM {own}.default."table"')
+        assert sorted(key for (key,) in read) == sorted(keys)
+        one = f"""SELECT count(*) FROM {own}.default."table" WHERE _hoodie_record_key = {literal(keys[0])}"""
+        assert trino.query(one) == [(keys.count(keys[0]),)]
+        trino.drop_catalog(own)
 
 
 @pytest.mark.in_turns(2)
