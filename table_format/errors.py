@@ -48,7 +48,7 @@ class HudiError(Exception):
     """Root of every error that this product raises deliberately."""
 
     def about(self, name: str) -> Self:
-        """The error with a name before its text, which may be about any of several tables; itself if it has the name."""
+        """The error with a name before its text, as of a table among several; itself where the text has the name."""
         text = str(self)
         if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", text):
             return self

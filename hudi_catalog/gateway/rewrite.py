@@ -7,6 +7,7 @@ Whatever might not return the same rows is left unchanged.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -37,7 +38,7 @@ from hudi_catalog.metastore.metastore import TrinoView
 from hudi_catalog.metastore.trino_tables import SyncedTable, TrinoTables
 from hudi_catalog.server.query_log import QueryLog
 from pushdown.expression import Constant
-from table_format.errors import HudiError
+from table_format.errors import HudiError, TableNotFoundError
 from table_format.meta_columns import META_COLUMNS
 
 
@@ -211,7 +212,8 @@ class Rewriter:
             length_limit: most characters of the result; None for the option's limit.
 
         Returns:
-            The statement to send. Never raises: on any failure it is the original one.
+            The statement to send. Never raises: on any failure it is the original one, but for a synced table that is
+            not there, where the client gets an error.
         """
         begin = time.perf_counter()
         limit = self.options.query_length if length_limit is None else length_limit
@@ -219,6 +221,9 @@ class Rewriter:
             result = self._rewritten(_Request(sql, session, parameters, limit))
         except NotRewrittenError as left:
             result = Rewritten(sql, changed=False, reason=left.reason, detail=left.detail)
+        except TableNotFoundError as error:
+            refusal = f"{error}: mount or restore the table, or drop its entry; Trino would take the entry for empty"
+            result = Rewritten(sql, changed=False, reason=Reason.REFUSED, detail=refusal, refusal=refusal)
         except Exception as error:  # noqa: BLE001  # a query must never fail because of rewriting
             result = Rewritten(sql, changed=False, reason=Reason.FAILED, detail=f"{type(error).__name__}: {error}")
         result = replace(result, seconds=time.perf_counter() - begin)
@@ -260,7 +265,8 @@ class Rewriter:
             shown = shown_schemas(sql, text.lexemes, request.session, options.catalogs)
             if shown is not None:
                 return Rewritten(shown, changed=True, reason=Reason.LISTING)
-        self._bring_up_to_date(text.lexemes, request.session)
+        with contextlib.suppress(TableNotFoundError):  # it does not read the table
+            self._bring_up_to_date(text.lexemes, request.session)
         raise NotRewrittenError(Reason.NOT_A_QUERY)
 
     def _immediate(self, request: _Request, statement: Statement) -> Rewritten:
@@ -449,6 +455,8 @@ class Rewriter:
             synced = self.tables.find(name.schema, name.table)
             if synced is not None:
                 self.tables.point_at(synced, self.tables.newest(synced))
+        except TableNotFoundError:
+            raise
         except HudiError as error:
             self._not_moved(name, error)
 

@@ -52,7 +52,8 @@ def whole_number(values: Mapping[str, str], key: str, default: Default, least: i
         return default
     text = _text(values, key)
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS) or int(text) < least:
-        raise _refused(values, key, f"a whole number of at least {least}")
+        most = f", and of at most {_DIGITS} digits" if len(text) > _DIGITS else ""
+        raise _refused(values, key, f"a whole number of at least {least}{most}")
     return int(text)
 
 

@@ -17,6 +17,7 @@ from hudi_catalog.gateway.options import (
 )
 from hudi_catalog.gateway.rewrite import Rewriter, Rewritten
 from hudi_catalog.gateway.statement import Reason
+from hudi_catalog.metastore.metastore import TrinoView
 from table_format.errors import OptionError, UnsupportedTableError
 from tests.support.rewritten_place import HERE, Place, rows
 
@@ -52,6 +53,36 @@ def test_failures_are_logged_and_fail_nothing(place: Place, monkeypatch: pytest.
     record = place.log.recent()[0]
     assert record["outcome"] == "unchanged"
     assert "the disk is gone" in record["detail"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select count(*) from trips",
+        "select * from trips where day = 'd 1%'",
+        "select * from other, trips tablesample system (1)",
+        "select * from trips where (",
+        "execute immediate 'select count(*) from trips'",
+        "select count(*) from over_trips",
+    ],
+)
+def test_a_table_that_is_away_is_refused(place: Place, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trino takes an entry without its files for an empty table."""
+    monkeypatch.setattr(
+        place.tables, "view", lambda _, name: TrinoView("select k from trips", "hive", "db") if "over" in name else None
+    )
+    folder = Path(place.written.client.storage.uri.removeprefix("file://"))
+    folder.rename(folder.with_name("away"))
+    try:
+        refused = place.rewrite(sql)
+        columns = place.rewrite("show columns from db.trips")
+    finally:
+        folder.with_name("away").rename(folder)
+    assert (refused.sql, refused.reason) == (sql, Reason.REFUSED)
+    assert "db/trips: no Hudi table here" in refused.refusal
+    assert "mount or restore the table" in refused.refusal
+    assert columns.reason is Reason.NOT_A_QUERY
+    assert not place.rewrite(sql).refusal
 
 
 def test_other_tables_are_brought_up_to_date_when_one_fails(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -207,7 +207,14 @@ final class ParquetFiles {
           + " this node does not see the file system of the service; run the query again", e);
     }
     String what = e instanceof ParquetCorruptionException ? "is damaged" : "cannot be read";
-    return HudiErrorCode.BAD_FILE.exception(split.path() + " " + what + ": " + e.getMessage(), e);
+    Throwable root = e;
+    while (root.getCause() != null) {
+      root = root.getCause();
+    }
+    String cause = root == e || root.getMessage() == null ? "" : " (" + root.getMessage() + ")";
+    String hint = e instanceof IOException && FileSystems.isOnS3(split.path())
+        ? ": see that s3.endpoint, s3.region and the keys in the catalog file are right" : "";
+    return HudiErrorCode.BAD_FILE.exception(split.path() + " " + what + ": " + e.getMessage() + cause + hint, e);
   }
 
   /** The columns of a file by name, without regard to case. */
