@@ -240,8 +240,8 @@ def _condition(name: str, source: BucketSource) -> str:
     words = ", ".join(f"'{word}'" for word in WORDS)
     table = source.files.scan.snapshot.config.name
     message = (
-        f"{table}: a value of {name} holds one of {' '.join(source.placement.separators)} or is a word of Hudi, and "
-        "releases of Hudi differ in its bucket: join and group DataFrames of to_df() instead"
+        f"{table}: a value of {name} holds one of {' '.join(source.placement.separators)} or is {' or '.join(WORDS)}, "
+        "and releases of Hudi differ in its bucket: join and group DataFrames of to_df() instead"
     )
     message = message.replace("\\", "").replace("'", "")
     doubtful = " OR ".join([*doubts, f"{column} IN ({words})"])

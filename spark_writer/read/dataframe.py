@@ -59,7 +59,8 @@ def scan_frame(
     parts = _Parts(session, scan)
     chosen = parts.chosen(where if files is None else files)
     frames = [parts.frame(one) for one in generations(scan.snapshot, chosen, promotions(session.version))]
-    rows = reduce(DataFrame.union, frames) if frames else session.createDataFrame([], parts.schema)
+    # without rows by `limit(0)`, since Spark does not know that a list is empty
+    rows = reduce(DataFrame.union, frames) if frames else session.createDataFrame([], parts.schema).limit(0)
     if scan.instants is not None:
         rows = rows.where(scan.instants.predicate().to_sql())
     rows = rows.alias(scan.snapshot.config.name)

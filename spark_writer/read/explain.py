@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pyspark.errors import PySparkException
@@ -19,6 +19,8 @@ from table_format.errors import ArgumentError, UnsupportedTableError
 
 _SCAN: Final = "FileSourceScanExec"
 _ROWS: Final = "RDDScanExec"
+_CACHED: Final = "InMemoryTableScanExec"
+_LOCAL: Final = "LocalTableScanExec"
 _WIDTH: Final = 160
 
 
@@ -52,12 +54,31 @@ def explain_scan(df: DataFrame) -> str:
     report = dict.fromkeys(line for leaf in leaves for line in _report(leaf)) or dict.fromkeys(report_of(df))
     if report:
         parts = ["\n".join(report), *parts]
-    if not parts:
+    return "\n\n".join(parts) if parts else _without_scan(leaves)
+
+
+def _without_scan(leaves: Sequence[Any]) -> str:
+    """What is said of a plan without a scan of ours.
+
+    Raises:
+        UnsupportedTableError: it reads something else.
+    """
+    if all(_is_empty(leaf) for leaf in leaves):
+        return "nothing is read: no row can fulfil the conditions, or the table has no files"
+    if any(leaf.getClass().getSimpleName() == _CACHED for leaf in leaves):
         raise UnsupportedTableError(
-            "this DataFrame has no scan of a Hudi table that each query plans: it reads cached rows, files that were "
-            "chosen when it was made, or something else"
+            "this DataFrame reads rows that Spark has cached, for itself or for another DataFrame with this plan: "
+            "unpersist() that one to see which files are read"
         )
-    return "\n\n".join(parts)
+    raise UnsupportedTableError(
+        "this DataFrame has no scan of a Hudi table that each query plans: it reads files that were chosen when it was "
+        "made, or something else"
+    )
+
+
+def _is_empty(leaf: Any) -> bool:
+    kind = leaf.getClass().getSimpleName()
+    return kind == "EmptyRelationExec" or (kind == _LOCAL and bool(leaf.rows().isEmpty()))
 
 
 def _of_leaf(leaf: Any) -> str | None:

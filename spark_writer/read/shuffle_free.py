@@ -73,6 +73,10 @@ class _Placed:
     keys: Keys
 
 
+_NOTHING: Final = "it reads no Hudi table"
+_OTHERS: Final = {"InMemoryRelation": "it reads rows that Spark has cached"}
+
+
 @dataclass
 class _Node:
     """A node of Spark's plan.
@@ -89,7 +93,7 @@ class _Node:
     plan: Any
     kind: str
     children: list[_Node]
-    placed: _Placed | str = "it reads no Hudi table"
+    placed: _Placed | str = _NOTHING
     source: BucketSource | None = None
     by_bucket: bool = False
     sorted: bool = False
@@ -197,7 +201,7 @@ class _Query:
     def look(self, plan: Any) -> _Node:
         """Find out which nodes can work bucket by bucket, from the leaves up."""
         kind = str(plan.getClass().getSimpleName())
-        node = _Node(plan, kind, [self.look(child) for child in elements(plan.children())])
+        node = _Node(plan, kind, [self.look(child) for child in elements(plan.children())], _OTHERS.get(kind, _NOTHING))
         if plan.subqueries().size() and (kind != "Filter" or any(map(_has_plan, _needed(plan)))):
             self.refused = "it has a subquery"
         elif kind in _SHARED:

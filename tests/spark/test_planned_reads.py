@@ -88,6 +88,26 @@ def test_without_a_planner_files_are_chosen_at_once(
         explain_scan(frame)
 
 
+def test_plans_without_a_scan_are_explained(spark: SparkSession, tmp_path: Path) -> None:
+    def made(name: str, rows: int) -> HudiTable:
+        table = HudiTable.create(spark, tmp_path / name, f"id bigint, {name} bigint", record_key="id", buckets=2)
+        table.upsert(spark.range(rows).selectExpr("id", f"id AS {name}"))
+        return table
+
+    few, others, empty = made("a", 9), made("b", 9), made("c", 0)
+    for frame in (few.to_df().where("id = 1 AND id = 2"), few.to_df().where("a = NULL"), empty.to_df()):
+        assert frame.count() == 0
+        assert "nothing is read" in explain_scan(frame)
+    cached = few.to_df().cache()
+    try:
+        assert "it reads rows that Spark has cached" in explain_scan(few.join(others, on="id"))
+        with pytest.raises(UnsupportedTableError, match="rows that Spark has cached"):
+            explain_scan(few.to_df().where("id = 1"))
+    finally:
+        cached.unpersist()
+    assert "without an exchange" in explain_scan(few.join(others, on="id"))
+
+
 @pytest.mark.parametrize("text", ["INTO", "OVERWRITE"])
 def test_inserts_are_refused_without_a_planner(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str

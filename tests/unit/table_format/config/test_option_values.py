@@ -41,7 +41,8 @@ def test_an_unknown_key_is_named_beside_the_known_ones() -> None:
 
 @pytest.mark.parametrize("text", ["9", "-10", "1e2", "10.0", "", "many", "+12", "1_000", "\uff11\uff12", "9" * 5000])
 def test_what_is_no_whole_number_or_too_small_is_refused(text: str) -> None:
-    with pytest.raises(OptionError, match=r"^key='.*': give a whole number of at least 10(, and of at most 18 digits)?$"):
+    words = r"^key='.*': give a whole number of at least 10(, and of at most 18 digits)?$"
+    with pytest.raises(OptionError, match=words):
         whole_number({"key": text}, "key", 50, 10)
 
 
