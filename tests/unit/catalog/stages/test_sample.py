@@ -83,7 +83,7 @@ def test_a_denominator_that_does_not_divide_the_count(tmp_path: Path) -> None:
 
 def test_tables_without_certain_buckets(tmp_path: Path, golden: Callable[[str], GoldenTable]) -> None:
     plain = golden("v6_0150__bkt_np_types").open()
-    with pytest.raises(OptionError, match=r"count is not in hoodie\.properties; set hoodie\.bucket"):
+    with pytest.raises(OptionError, match=r"count is not in hoodie\.properties; give the scan hoodie\.bucket"):
         plain.scan(sample="1/2").plan()
     with pytest.raises(OptionError, match=r"needs a table of simple buckets: key .* contradicts"):
         plain.scan(sample="1/2", options={COUNT: "64"}).plan()
