@@ -197,7 +197,10 @@ def _counted_buckets(
     doubt = memoize(
         snapshot,
         ("checked buckets", fields, rule, most),
-        lambda: _too_large(counts, buckets) or _contradiction(snapshot, options, fields, fits, most),
+        lambda: (
+            _too_large(counts, buckets)
+            or _contradiction(snapshot, options, fields, fits, most, confirm=_is_doubtful(snapshot))
+        ),
     )
     several = isinstance(rule, BucketRules)
     return CountedBuckets(count, counts, buckets, several) if doubt is None else CannotPrune(doubt)
@@ -283,20 +286,23 @@ def _contradiction(
     fields: HashFields,
     fits: Callable[[int, set[HashParts]], bool],
     most: int = _CHECKED_FILES,
+    *,
+    confirm: bool = False,
 ) -> str | None:
     """The contradiction between record keys of some files and the bucket layout; None if there is none.
+
+    With `confirm` more keys are looked at, and that there are none is a reason as well.
 
     Apache's writers do not read a bucket count from the table, so a job with another count made other buckets. Rules by
     partition that were in a job's options alone show in these keys only.
     """
     rows = _checked(snapshot, most)
-    doubtful = _is_doubtful(snapshot)
     # the two keys of a single footer fit a wrong count by chance
-    keys_each = _CHECKED_KEYS // max(1, len(rows)) if doubtful else 0
+    keys_each = _CHECKED_KEYS // max(1, len(rows)) if confirm else 0
 
     def keys_of(row: int) -> list[str]:
         try:
-            return some_keys(snapshot.client.storage, str(snapshot.path(row)), keys_each if keys_each > 2 else 0)
+            return some_keys(snapshot.client.storage, str(snapshot.path(row)), keys_each)
         except (MissingFileError, CorruptFileError):
             return []
 
@@ -307,7 +313,7 @@ def _contradiction(
             if not fits(row, parts_of_key(key, fields)):
                 path = snapshot.path(row)
                 return f"key {key!r} is in {path}, which contradicts buckets hashed by {', '.join(fields.hashed)}"
-    if doubtful and len(snapshot) and not any(keys.values()):
+    if confirm and len(snapshot) and not any(keys.values()):
         return "the bucket count is not in hoodie.properties, and no base file has record keys that confirm it"
     return None
 

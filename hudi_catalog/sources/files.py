@@ -143,7 +143,9 @@ class _File:
 
     def _compression(self) -> str | None:
         """The ending of compressed files that begin like this one; None where they do not."""
-        return next((ending for first, ending in _PACKED.items() if self.starts_with(first)), None)
+        with _stream(self.path) as stream:
+            beginning = stream.read(_BEGINNING)
+        return next((ending for first, ending in _PACKED.items() if beginning.startswith(first)), None)
 
     def not_utf8(self) -> RecordError:
         """The error for a text file in another encoding."""

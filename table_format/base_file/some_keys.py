@@ -11,13 +11,13 @@ from table_format.storage import Storage
 _READ_BYTES: Final = 1 << 18
 
 
-def some_keys(storage: Storage, path: str, rows: int) -> list[str]:
+def some_keys(storage: Storage, path: str, wanted: int) -> list[str]:
     """The least and the greatest key, by the footer, and those of the first rows; some may come twice.
 
     Args:
         storage: of the table.
         path: of the file.
-        rows: whose keys are read, none if the footer's are enough. A column chunk is read page by page.
+        wanted: rows whose keys are read, page by page; none where the two of the footer are enough.
 
     Raises:
         CorruptFileError: the file is no Parquet file, or it is cut off.
@@ -26,8 +26,8 @@ def some_keys(storage: Storage, path: str, rows: int) -> list[str]:
     with storage.open_input(path) as stream, named_corruption(path, stream):
         file = parquet.ParquetFile(stream, buffer_size=_READ_BYTES)
         footer = footer_of(file, path, stream.size())
-        keys = [footer.min_key, footer.max_key]
-        if rows and RECORD_KEY in footer.names:
-            batch = next(file.iter_batches(batch_size=rows, columns=[RECORD_KEY]), None)
+        keys = [key for key in (footer.min_key, footer.max_key) if key]
+        if wanted > len(keys) and RECORD_KEY in footer.names:
+            batch = next(file.iter_batches(batch_size=wanted, columns=[RECORD_KEY]), None)
             keys += [] if batch is None else batch.column(0).to_pylist()
     return [key for key in keys if key]

@@ -121,9 +121,9 @@ def numbered(files: pa.Table, numbers: Any) -> pa.Table:
 def refuse_other_count(storage: Storage, files: BucketFiles, hash_fields: Sequence[str]) -> None:
     """Refuse a bucket count that other writers may not have, if keys of the table contradict it.
 
-    Checks 64 keys of the newest files, or two of each where there are more than 32 partitions, of which up to 64 are
-    looked at. Where counts differ between partitions, 64 keys in each of up to 64 partitions with each count: a
-    partition may have a count of its own, which a few keys may fit by chance.
+    Checks about 64 keys of the newest files, or two of a file in each of up to 64 partitions. Where counts differ
+    between partitions, 64 keys in each of up to 64 partitions with each count: a partition may have a count of its own,
+    which a few keys may fit by chance.
 
     Args:
         storage: the table's.
@@ -150,8 +150,7 @@ def _keys(storage: Storage, wanted: int, rows: Sequence[dict[str, Any]]) -> list
     """Files of one partition with record keys of theirs, read file by file until there are enough keys."""
     keys: list[tuple[dict[str, Any], str]] = []
     for row in rows:
-        # the footer has two of the keys
-        keys += [(row, key) for key in some_keys(storage, row["path"], wanted if wanted > 2 else 0)]
+        keys += [(row, key) for key in some_keys(storage, row["path"], wanted)]
         if len(keys) >= wanted:
             break
     return keys

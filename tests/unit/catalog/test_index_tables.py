@@ -13,6 +13,7 @@ import pytest
 
 from catalog import Plan, StageResult, Table
 from pushdown import col
+from tests.support.paths import GOLDEN
 
 ARCHIVE = os.path.join(os.path.dirname(__file__), "../../golden/tables/indexes.tar.xz")
 NO_FOOTERS = {"hoodie.catalog.scan.footer.limit": "0"}
@@ -98,6 +99,21 @@ def test_rows_without_meta_columns_may_lie_anywhere(copy: Callable[[str], Path])
     for name in ("partition", "bucket"):
         assert not stage_of(plan, name).pruned
         assert "may put rows without meta columns into files of other" in stage_of(plan, name).reason
+
+
+@pytest.mark.parametrize("version", ["0.15.0", "1.0.2", "1.2.0"])
+def test_rings_need_no_keys_of_base_files(tmp_path: Path, version: str) -> None:
+    """They stand in the table's metadata, unlike a bucket count that only options give."""
+    with tarfile.open(GOLDEN / f"apache_tables/{version}.tar.xz") as archive:
+        members = [member for member in archive if "mor_consistent_hashing" in member.name]
+        archive.extractall(tmp_path, members, filter="data")
+    (path,) = tmp_path.glob("*/table")
+    table = Table.open(str(path))
+    for key in table.scan().to_arrow()["_hoodie_record_key"].to_pylist()[:5]:
+        scan = table.scan(col("_hoodie_record_key") == key)
+        stage = stage_of(scan.plan(), "bucket")
+        assert stage.files_out < stage.files_in, stage.reason
+        assert scan.count() == 1
 
 
 def test_keys_that_lie_in_other_groups_contradict_a_ring(copy: Callable[[str], Path]) -> None:

@@ -453,48 +453,6 @@ def test_jobs_that_move_records_between_partitions_change_columns_too(tmp_path: 
     assert content(table) == expected(k1={"note": "one"}, k2={"n": 20}, k3={"day": "d9"})
 
 
-def test_structs_with_fields_that_their_columns_have_not_are_refused(tmp_path: Path) -> None:
-    """DuckDB's cast leaves them out, and takes fields whatever their case, which became null."""
-    table = create_table(
-        tmp_path / "t", "id bigint, s struct<x:int,y:string>, a array<struct<n:int>>, m map<string,struct<q:int>>",
-        record_key="id", buckets=1,
-    )  # fmt: skip
-    table.upsert([{"id": 1, "s": {"x": 1, "y": "a"}, "a": [{"n": 1}], "m": {"k": {"q": 1}}}])
-    before = open_table(table.client.storage.uri).scan().to_arrow()
-    wrong: dict[str, Any] = {"X": 5, "y": "n"}
-    other = pa.table({"id": [1, 2], "s": pa.array([{"x": 5, "Y": "n"}] * 2)})
-    more = pa.table({"id": [1], "s": pa.array([{"x": 5, "z": 7}])})
-    changes: list[tuple[Callable[[], object], str]] = [
-        (lambda: table.update({"s": "{'X': 5, 'y': 'n'}"}), r"'s' has no field 'X' \(did you mean x\?\)"),
-        (lambda: table.update({"s": wrong}), "'s' has no field 'X'"),
-        (lambda: table.update({"s": "{'x': 5, 'z': 1}"}), r"'s' has no field 'z'; its fields are \['x', 'y'\]"),
-        (lambda: table.update({"a": "[{'N': 9}]"}), r"'a\.element' has no field 'N'"),
-        (lambda: table.update({"m": "MAP {'k': {'Q': 9}}"}), r"'m\.value' has no field 'Q'"),
-        (lambda: table.merge(other, "id").when_matched_update({"s": "source.s"}).execute(), "no field 'Y'"),
-        (lambda: table.merge(more, "id").when_matched_update_all().execute(), "no field 'z'"),
-        (
-            lambda: table.merge(other, "id").when_matched_update_all().when_not_matched_insert_all().execute(),
-            "no field 'Y'",
-        ),
-    ]
-    for change, reason in changes:
-        with pytest.raises(SchemaError, match=reason):
-            change()
-    assert open_table(table.client.storage.uri).scan().to_arrow().equals(before)
-    table.update({"s": "row(id + 1, 'n')", "a": "[{'n': 9}]"})
-    table.merge(more, "id").with_schema_evolution().when_matched_update_all().execute()
-    rows = open_table(table.client.storage.uri).scan(columns=["s", "a"]).to_arrow().to_pylist()
-    assert rows == [{"s": {"x": 5, "y": None, "z": 7}, "a": [{"n": 9}]}]
-
-
-def test_a_value_that_cannot_be_computed_far_down(tmp_path: Path) -> None:
-    """DuckDB has sent batches by then, and Arrow's stream ends in an error of its own."""
-    table = create_table(tmp_path / "t", "id bigint, n bigint", record_key="id", buckets=1)
-    table.upsert([{"id": number, "n": 0 if number < 9000 else 2**63 - 1} for number in range(10_000)])
-    with pytest.raises(RecordError, match=r"the change cannot be computed: .*Overflow"):
-        table.update({"n": "n + 1"})
-
-
 def test_expressions_are_duckdbs_own_words(table: Table) -> None:
     table.update({"at": "TIMESTAMP '2026-01-31 12:00:00' AT TIME ZONE 'Europe/Vienna'", "note": "n::DOUBLE -- all"})
     table.update({"note": "log2(n + 1)::VARCHAR"}, "id = 4")
@@ -502,18 +460,6 @@ def test_expressions_are_duckdbs_own_words(table: Table) -> None:
     assert rows[4]["note"] == duckdb.sql("SELECT log2(5)::VARCHAR").fetchall()[0][0]
     assert rows[5]["note"] == "5.0"
     assert rows[5]["at"] == dt.datetime(2026, 1, 31, 11, tzinfo=dt.UTC)
-
-
-@pytest.mark.parametrize("condition", [None, "TRUE"])
-def test_null_in_a_key_of_several_columns(tmp_path: Path, condition: str | None) -> None:
-    table = create_table(tmp_path / "t", "a string, b string, n int", record_key=["a", "b"], buckets=1)
-    table.upsert([{"a": "x", "b": None, "n": 1}])
-    on = " AND ".join(f"target.{name} IS NOT DISTINCT FROM source.{name}" for name in "ab")
-    merge = table.merge([{"a": "x", "b": None, "n": 2}, {"a": "y", "b": None, "n": 3}], on)
-    summary = merge.when_matched_update_all(condition).when_not_matched_insert_all().execute()
-    assert (summary.rows_updated, summary.rows_inserted) == (1, 1)
-    rows = open_table(tmp_path / "t").scan(columns=["a", "b", "n"]).to_arrow().to_pylist()
-    assert [tuple(row.values()) for row in rows] == [("x", None, 2), ("y", None, 3)]
 
 
 @pytest.mark.parametrize("value", ["'infinity'", "CASE WHEN id = 4 THEN '-infinity'::TIMESTAMPTZ END"])

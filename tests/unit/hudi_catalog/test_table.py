@@ -434,9 +434,9 @@ def test_an_empty_first_write_leaves_the_bucket_count_open(tmp_path: Path) -> No
 def test_options_of_the_buckets_hold_for_scans(copied: Callable[..., str]) -> None:
     path = copied("v6_0150__bkt_np_types")
     buckets = "hoodie.bucket.index.num.buckets"
-    told = hudi_catalog.open_table(path, options={buckets: "4"})
-    assert len(told.scan("id = 'k00001'").plan()) == 1
-    assert "buckets can hold" in told.explain("id = 'k00001'")
-    assert "there is a bucket" in told.explain("id = 'k00001'", options={buckets: "2"})
-    untold = hudi_catalog.open_table(path)
-    assert "give the scan hoodie.bucket.index.num.buckets" in untold.explain("id = 'k00001'")
+    with_count = hudi_catalog.open_table(path, options={buckets: "4"})
+    assert len(with_count.scan("id = 'k00001'").plan()) == 1
+    assert "buckets can hold" in with_count.explain("id = 'k00001'")
+    assert "there is a bucket" in with_count.explain("id = 'k00001'", options={buckets: "2"})
+    plain = hudi_catalog.open_table(path)
+    assert "give the scan hoodie.bucket.index.num.buckets" in plain.explain("id = 'k00001'")
