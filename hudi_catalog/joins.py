@@ -402,9 +402,9 @@ def _key_pairs(on: Keys) -> dict[str, str]:
     if isinstance(on, Mapping):
         pairs = dict(on)
     else:
-        names = [on] if isinstance(on, str) else [*on]
+        names = [on] if isinstance(on, str) else [*(on or ())]
         pairs = dict(zip(names, names, strict=True))
-    if not pairs:
+    if not pairs or not all(isinstance(name, str) for name in (*pairs, *pairs.values())):
         raise ArgumentError("join needs on: a column, or a list of columns, or a dict from left to right columns")
     return pairs
 

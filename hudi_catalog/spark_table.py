@@ -76,7 +76,8 @@ class HudiTable(Table):
         super().__init__(client, options, write_options=write_options, time_zone=time_zone)
         self._session = session
         # for `to_df`, which gives the newest state; `scan` stays at the state of its first use
-        self._current = catalog.table.Table(TableClient(client.storage, client.config), options)
+        current = TableClient(client.storage, client.config)
+        self._current = catalog.table.Table(current, options, bucket_options=self._bucket_options)
 
     def __repr__(self) -> str:
         return f"HudiTable({self.name!r}, {self.client.storage.uri!r})"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from pushdown.walk import fold, rebuilt, without_computations
 
 _LOG: Final = logging.getLogger(__name__)
 _CATALYST: Final = "org.apache.spark.sql.catalyst.expressions."
+_QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`", re.DOTALL)
 # Classes whose SQL text means what it says. A user's function prints as its name, which may be that of a built-in one.
 _UNDERSTOOD: Final = frozenset(
     [
@@ -124,10 +126,11 @@ def from_spark_column(column: Column, table: DataFrame | StructType) -> HudiExpr
 
 def _of_text(condition: Any, zone: str) -> HudiExpression:
     """A Catalyst condition by its SQL text, where that means what it says."""
-    strange = _strange_class(json.loads(condition.toJSON()))
+    text = str(condition.sql())
+    strange = _strange_class(json.loads(condition.toJSON()), text)
     if strange is not None:
         return Unknown(f"{strange} in {_shown(condition)}")
-    return _without_ambiguous_times(parse_sql(str(condition.sql()), "spark"), zone)
+    return _without_ambiguous_times(parse_sql(text, "spark"), zone)
 
 
 def conjuncts(condition: Any) -> list[Any]:
@@ -142,8 +145,16 @@ def conjuncts(condition: Any) -> list[Any]:
     return parts
 
 
-def _strange_class(nodes: Sequence[Mapping[str, Any]]) -> str | None:
-    """The first class of an expression, of its JSON, whose text may mean something else; None if there is none."""
+def _strange_class(nodes: Sequence[Mapping[str, Any]], text: str) -> str | None:
+    """The first class of an expression whose text may mean something else; None if there is none.
+
+    Args:
+        nodes: of the expression's JSON.
+        text: its SQL. Spark 3.5 leaves out the escape character of LIKE.
+    """
+    escaping = sum(1 for node in nodes if node.get("escapeChar", "\\") != "\\")
+    if escaping > _QUOTED.sub("", text).count(" ESCAPE "):
+        return "LIKE with ESCAPE"
     kinds = (str(node["class"]) for node in nodes)
     return next((kind.rpartition(".")[2] for kind in kinds if kind.removeprefix(_CATALYST) not in _UNDERSTOOD), None)
 
@@ -193,7 +204,8 @@ def _from_catalyst(  # noqa: PLR0911  # one line a reason
 ) -> HudiExpression:
     names: dict[str, str] = {}
     nodes = json.loads(expression.toJSON())
-    strange = _strange_class(nodes)
+    text = str(expression.sql())
+    strange = _strange_class(nodes, text)
     if strange is not None:
         return Unknown(f"{strange} in {_shown(expression)}")
     for node in nodes:
@@ -213,10 +225,10 @@ def _from_catalyst(  # noqa: PLR0911  # one line a reason
     for position in range(references.size()):
         # a field of _metadata comes as a column of its bare name, and the JSON does not show what tells them apart
         attribute = references.apply(position)
-        text = attribute.metadata().json()  # a call each
-        if any(key in text for key in _OF_FILES):
+        notes = attribute.metadata().json()  # a call each
+        if any(key in notes for key in _OF_FILES):
             return Unknown(f"_metadata.{attribute.name()} is of files, not of rows")
-    parsed = _without_ambiguous_times(parse_sql(str(expression.sql()), "spark"), time_zone)
+    parsed = _without_ambiguous_times(parse_sql(text, "spark"), time_zone)
     result = fold(parsed, lambda node, children: _resolved(node, children, names))
     bind(result, schema, case_sensitive=True, time_zone=time_zone)  # what cannot be bound is not understood
     return result

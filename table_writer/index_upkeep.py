@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from table_format.metadata_table import layout
+from table_format.metadata_table.record_index import is_private
 from table_format.table.client import TableClient
 from table_writer.execution.executor import Executor
 from table_writer.indexing import FileIndexReport, build_file_index
 from table_writer.metadata.column_statistics import COLUMN_LIST
 from table_writer.metadata.statistics_repair import are_left_out
-from table_writer.metadata.writer import has_private_index
 from table_writer.plan import option_registry as registry
 from table_writer.plan.options import WriteOptions
 from table_writer.record_index.bootstrap import BootstrapReport, bootstrap_index
@@ -61,7 +61,7 @@ def needed_indexes(client: TableClient, options: WriteOptions) -> tuple[NeededIn
         return ()
     listed, needs = client.config.metadata_partitions, []
     by_record = (client.config.index_type or "").upper() in _RECORD_KINDS
-    if by_record and layout.RECORD_INDEX not in listed and not has_private_index(client):
+    if by_record and layout.RECORD_INDEX not in listed and not is_private(client.config):
         needs.append(NeededIndex(layout.RECORD_INDEX, "missing, and writers find records by it"))
     named = options.is_set(registry.COLUMN_STATS_LIST) or options.is_set(registry.COLUMN_STATS)
     if named and options.flag(registry.COLUMN_STATS) and (reason := _statistics_needed(client, options)):

@@ -32,6 +32,7 @@ from table_format.meta_columns import META_FIELDS, RECORD_KEY
 from table_format.metadata_table import layout
 from table_format.metadata_table.keys import bloom_filter_key, shard_of_key
 from table_format.metadata_table.reader import data_files
+from table_format.metadata_table.record_index import is_private
 from table_format.slices.file_names import parse_base_file_names
 from table_format.slices.file_slices import FILES_SCHEMA, list_data_files
 from table_format.storage import Storage
@@ -54,7 +55,8 @@ from table_writer.metadata.file_contents import (
     portions,
 )
 from table_writer.metadata.index_files import BuiltFile
-from table_writer.metadata.writer import has_private_index, remove_indexes
+from table_writer.metadata.writer import remove_indexes
+from table_writer.plan.arguments import MOST_GROUPS, check_count
 from table_writer.record_index.before_index import settle_before_index
 from table_writer.timeline import heartbeat
 from table_writer.timeline.instants import table_lock, unlisted_writes
@@ -123,9 +125,12 @@ def build_file_index(
         OptionError: no such index, or columns that it cannot have.
         TransactionError: a write of another tool is under way and does not end.
         LockError: the table lock could not be taken.
+        ArgumentError: `groups` is not a number from 1 to 9,999.
         UnsupportedTableError: merge-on-read, another table version, files without record keys, or renamed columns.
     """
     started = time.monotonic()
+    if groups is not None:
+        check_count("groups", groups, MOST_GROUPS)
     options = dict(options or {})
     _require_file_index(index)
     require_writable(client.reload(), client.storage.uri)
@@ -169,7 +174,7 @@ def drop_index(client: TableClient, index: str, options: Mapping[str, str] | Non
         raise OptionError(f"no index {index!r}{did_you_mean(index, known)}: indexes are {', '.join(known)}")
     with table_lock(client, ProtocolOptions.parse(options or {})):
         present = set(client.config.metadata_partitions)
-        if has_private_index(client):
+        if is_private(client.config):
             present.add(layout.RECORD_INDEX)
         if index not in present:
             others = ", ".join(name for name in known if name in present) or "none"

@@ -48,6 +48,7 @@ from table_writer.files.file_change import EncodedWork, WrittenFile
 from table_writer.metadata.index_files import IndexChanges
 from table_writer.moved_rows import RowMoves, refuse_hudi_types
 from table_writer.plan import option_registry as registry
+from table_writer.plan.arguments import check_count
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.plan import CurrentFile
 from table_writer.plan.properties import (
@@ -187,8 +188,8 @@ def refuse_foreign_writes(client: TableClient, timeline: Timeline) -> None:
 
 
 def _refuse_request(request: ResizeRequest) -> None:
-    if request.buckets is not None and not 1 <= request.buckets <= MOST_BUCKETS:
-        raise ArgumentError(f"buckets={request.buckets}: give a number from 1 to {MOST_BUCKETS:,}")
+    if request.buckets is not None:
+        check_count("buckets", request.buckets, MOST_BUCKETS)
 
 
 def _rules(client: TableClient, timeline: Timeline, options: WriteOptions, request: ResizeRequest) -> BucketRules:
@@ -209,7 +210,7 @@ def _rules(client: TableClient, timeline: Timeline, options: WriteOptions, reque
     if rules is not None and not request.partitions:
         raise UnsupportedTableError(
             f"{client.storage.uri}: its partitions have their own bucket counts, by the rules {rules.expressions!r}; "
-            "name those to resize by --partition (partitions=[…])"
+            "name those to resize: partitions=[…], or --partition on the command line"
         )
     if request.partitions and not client.config.partition_fields:
         raise UnsupportedTableError(f"{client.storage.uri}: a table without partitions is resized as a whole")
@@ -291,7 +292,7 @@ def _asked_for(listed: PartitionFiles, request: ResizeRequest) -> pa.Table:
     for one, found in chosen.items():
         if not there.intersection(found):
             raise ArgumentError(
-                f"--partition {one}: no partition with files is named so; `hudi-catalog partitions` lists them"
+                f"partition {one}: no partition with files is named so; `hudi-catalog partitions` lists them"
             )
     return files
 

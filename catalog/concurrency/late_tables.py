@@ -139,7 +139,8 @@ class LateTables:
                 _LOG.warning("%s", message)
             for job in given_up:
                 if job.give_up is not None:
-                    job.give_up(LateTableError(messages[job.folder]))
+                    with contextlib.suppress(RuntimeError):  # no thread can start in place of the one that hangs
+                        job.give_up(LateTableError(messages[job.folder]))
 
     def _retry(self, job: _Job) -> None:
         """Wait until no call to the table hangs and the probe succeeds."""

@@ -124,9 +124,10 @@ class Workers:
         def give_up(error: Exception) -> None:
             nonlocal replaced
             with self._lock:
-                if future.done():
-                    return
-                future.set_exception(error)
+                try:
+                    future.set_exception(error)
+                except InvalidStateError:
+                    return  # it has been answered meanwhile
                 if self.exhausted:
                     return
                 replaced = True

@@ -254,6 +254,9 @@ def _exact(config: TableConfig, columns: list[_Column], partitions: Any) -> Path
         known &= to_numpy(pc.count_substring(paths, "/")) == len(fields) - 1
     if with_dashes:  # a path that still has dashes was not written by this setting
         known &= ~to_numpy(pc.match_substring(partitions, "-"))
+    for column, array in zip(columns, arrays, strict=True):
+        if column.field.slashes and pa.types.is_string(array.type):  # they may have been dashes, escaped or not
+            known &= ~to_numpy(pc.fill_null(pc.match_substring(array, "/"), False))
     statistics = {
         column.name: _statistics(array, known, in_file=not config.drop_partition_columns)
         for column, array in zip(columns, arrays, strict=True)

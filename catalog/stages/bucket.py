@@ -382,7 +382,7 @@ def _load_hash_rings(snapshot: Snapshot, threads: int) -> HashRings | CannotPrun
         with ThreadPoolExecutor(threads, thread_name_prefix="hudi-rings") as pool:
             rings = pool.map(lambda partition: load_rings(storage, partition), snapshot.partitions)
             return HashRings(dict(enumerate(rings)))
-    except CorruptFileError as error:
+    except (CorruptFileError, MissingFileError) as error:
         return CannotPrune(str(error))
 
 

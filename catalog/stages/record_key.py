@@ -27,7 +27,7 @@ from pushdown.verdict import Candidates, CannotPrune, Verdict
 from table_format.actions.commit import read_operation_type
 from table_format.base_file.bloom import BloomFilter, parse_bloom
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
-from table_format.errors import CorruptFileError, MissingFileError
+from table_format.errors import CorruptFileError, MissingFileError, RecordIndexError
 from table_format.meta_columns import RECORD_KEY
 from table_format.metadata_table.reader import MetadataTable
 
@@ -83,7 +83,7 @@ def _repetition(snapshot: Snapshot, table: MetadataTable) -> str | None:
     try:
         rows = _row_count(snapshot)
         keys = None if rows is None else table.count_record_keys(_MOST_COUNTED)
-    except (CorruptFileError, MissingFileError) as error:
+    except (CorruptFileError, MissingFileError, RecordIndexError) as error:
         return f"the record index cannot be read: {error}"
     if rows is not None and keys is not None:
         if rows == keys:
@@ -113,7 +113,7 @@ def _repeating_write(snapshot: Snapshot) -> str | None:
     for write in timeline.writes[1:]:
         try:
             operation = read_operation_type(timeline.read(write), timeline.path(write))
-        except (CorruptFileError, MissingFileError) as error:
+        except (CorruptFileError, MissingFileError, RecordIndexError) as error:
             return f"whether keys have one row each is not known: {error}"
         if operation not in _KEEP_KEYS_UNIQUE:
             return (
@@ -128,7 +128,7 @@ def _located(snapshot: Snapshot, table: MetadataTable, keys: NamedKeys) -> pa.Ta
         return CannotPrune("the record index locates records in the newest state only")
     try:
         located = table.record_locations(pa.array(keys.texts, pa.string()))
-    except (CorruptFileError, MissingFileError) as error:
+    except (CorruptFileError, MissingFileError, RecordIndexError) as error:
         return CannotPrune(f"the record index cannot be read: {error}")
     if located is None:
         return CannotPrune("the table has no record index")
@@ -201,7 +201,7 @@ def _by_index(
             some = positions[start : start + _BLOOM_FILES_AT_ONCE]
             known = _known_filters(snapshot, table, stage_input.rows[some])
             may_hold.update({int(some[at]): bool(bloom.may_contain(texts).any()) for at, bloom in known})
-    except (CorruptFileError, MissingFileError) as error:
+    except (CorruptFileError, MissingFileError, RecordIndexError) as error:
         return {}, f"bloom filters cannot be read: {error}"
     return may_hold, "no file that is left has a bloom filter that could help"
 

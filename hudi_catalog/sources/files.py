@@ -235,7 +235,10 @@ def _format_of(path: str) -> str:
 @contextlib.contextmanager
 def _stream(path: str) -> Iterator[Any]:
     if "://" in path:
-        file_system, place = fs.FileSystem.from_uri(path)
+        try:
+            file_system, place = fs.FileSystem.from_uri(path)
+        except pa.ArrowInvalid as error:
+            raise OptionError(f"{path}: no file is read from there: {error}") from error
     else:
         file_system, place = fs.LocalFileSystem(), os.path.abspath(path)
     compression = _COMPRESSIONS.get(path.rpartition(".")[2].lower())

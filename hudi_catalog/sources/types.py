@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from table_format.errors import OptionError, SchemaError
+from table_format.errors import OptionError, RecordError, SchemaError
 
 arrow: Any = pa
 types = pa.types
@@ -134,10 +134,20 @@ def zoned(
         arrays = list(batch.columns)
         for position in positions:
             micros = _micros(arrays[position], batch.schema.names[position])
-            arrays[position] = pc.assume_timezone(micros, time_zone).cast(_UTC_MICROS)
+            arrays[position] = _placed(micros, time_zone, batch.schema.names[position])
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     return schema, change
+
+
+def _placed(array: Any, time_zone: str, name: str) -> Any:
+    try:
+        return pc.assume_timezone(array, time_zone).cast(_UTC_MICROS)
+    except pa.ArrowInvalid as error:
+        raise RecordError(
+            f"column {name!r} has a time that clocks of {time_zone} show twice or never, as they are changed: {error}; "
+            "give timestamps with a time zone"
+        ) from error
 
 
 def _micros(array: Any, name: str) -> Any:

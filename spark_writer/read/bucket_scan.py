@@ -151,7 +151,7 @@ def placed_rows(
     )
     partitioning = jvm.root.org.apache.spark.sql.catalyst.plans.physical.HashPartitioning(jvm.seq([bucket]), tasks)
     identity, texts = source.identity, tuple(str(one.toString()) for one in filters)
-    _SCANS.setdefault(int(rdd.id()), BucketScan(identity, texts, plan, len(rows), tasks))
+    _SCANS.put(int(rdd.id()), BucketScan(identity, texts, plan, len(rows), tasks))
     stats = jvm.root.org.apache.spark.sql.catalyst.plans.logical.Project(jvm.seq(columns), source.leaf).stats()
     placed = _logical_rdd(jvm, [*inside, *of_path, bucket], rdd, partitioning, stats)
     if filters:
@@ -279,7 +279,7 @@ def _planned(jvm: Jvm, plan: Any, session: Any, report: tuple[str, ...]) -> Any:
         raise UnsupportedTableError("Spark's planner does not take the tables' placement")
     scans = [scan for node in _nodes(physical) for scan in _scans(node)]
     rdd = execution.toRdd()
-    _WORK.setdefault(int(rdd.id()), BucketWork(report, str(physical.toString()), tuple(scans)))
+    _WORK.put(int(rdd.id()), BucketWork(report, str(physical.toString()), tuple(scans)))
     unknown = jvm.root.org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning(rdd.getNumPartitions())
     return _logical_rdd(jvm, [*elements(plan.output())], rdd, unknown, execution.optimizedPlan().stats())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -31,6 +32,8 @@ from table_format.schema.evolution import conform
 _BATCH_ROWS: Final = 10_000
 _MOST_TASKS: Final = 200
 _SLICE_DDL: Final = "slice binary"
+#: Characters that make Spark take a path for a pattern.
+_PATTERN: Final = re.compile(r"[\[\]{}*?\\]")
 
 
 def scan_frame(
@@ -122,7 +125,8 @@ class _Parts:
         paths: list[Any] = self._snapshot.take_files(part.rows).column("path").to_pylist()
         schema = part.schema(self.schema)
         reader = self._session.read.schema(schema).options(**READER_OPTIONS, **reader_limits(schema))
-        files = reader.parquet(*map(self._snapshot.client.storage.full_uri, paths))
+        full = map(self._snapshot.client.storage.full_uri, paths)
+        files = reader.parquet(*(_PATTERN.sub(r"\\\g<0>", path) for path in full))
         # Spark's INSERT INTO takes a relation with a single path, and OVERWRITE would delete that file.
         return files.select("*") if len(paths) == 1 else files
 

@@ -174,9 +174,9 @@ class _StoredTypes:
         return tuple((name, stored[name].simpleString()) for name in other)
 
     def _read(self, unknown: list[tuple[str, int]]) -> bool:
-        """Read one footer an instant; whether all have the table's types.
+        """Read one footer an instant; whether all have all of the table's columns in its types.
 
-        Columns only ever widen: where the oldest file has the table's types, so have those written after it.
+        Columns only ever widen: where the oldest file has them in the table's types, so have those written after it.
         """
         storage = self._snapshot.client.storage
 
@@ -189,7 +189,9 @@ class _StoredTypes:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="hudi-footers") as pool:
             read = list(pool.map(kinds, (row for _, row in unknown)))
         self._footers |= {time: stored for (time, _), stored in zip(unknown, read, strict=True)}
-        return all(_same(stored.get(name, kind), kind) for stored in read for name, kind in self._table.items())
+        return all(
+            name in stored and _same(stored[name], kind) for stored in read for name, kind in self._table.items()
+        )
 
 
 def _spark_types(schema: pa.Schema) -> dict[str, spark.DataType]:

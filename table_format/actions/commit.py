@@ -171,7 +171,9 @@ def read_extra_metadata(data: bytes, path: str) -> dict[str, str]:
     if data.startswith(MAGIC):
         return read_avro_record(data, path, _texts, _EXTRA_METADATA)
     extra = _last_value(data, "extraMetadata")
-    return CommitMetadata.from_json(data, path).extra_metadata if extra is None else _texts({"extraMetadata": extra})
+    if isinstance(extra, dict) and all(isinstance(text, str | None) for text in extra.values()):
+        return _texts({"extraMetadata": extra})
+    return CommitMetadata.from_json(data, path).extra_metadata
 
 
 def read_operation_type(data: bytes, path: str) -> str:
@@ -183,7 +185,7 @@ def read_operation_type(data: bytes, path: str) -> str:
     if data.startswith(MAGIC):
         return read_avro_record(data, path, _operation, _OPERATION_TYPE)
     operation = _last_value(data, "operationType")
-    return CommitMetadata.from_json(data, path).operation_type if operation is None else str(operation)
+    return operation if isinstance(operation, str) else CommitMetadata.from_json(data, path).operation_type
 
 
 def _last_value(data: bytes, key: str) -> Any:

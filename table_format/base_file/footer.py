@@ -147,9 +147,10 @@ def footer_statistics(
     """
     groups = range(footer.metadata.num_row_groups) if row_groups is None else row_groups
     rows = sum(footer.metadata.row_group(group).num_rows for group in groups)
-    if column not in footer.names:
-        return FooterStatistics(None, None, rows, rows)
     unknown = FooterStatistics(None, None, None, rows)
+    if column not in footer.names:
+        other_case = any(name.lower() == column.lower() for name in footer.names)
+        return unknown if other_case else FooterStatistics(None, None, rows, rows)  # some readers ignore the case
     if types.is_nested(footer.schema.field(column).type):
         return unknown
     chunks = _chunks(footer, column, groups)
@@ -183,6 +184,8 @@ def _bounds(chunks: list[Any], counts: list[int | None], stored: pa.DataType, ki
         return None, None
     if types.is_integer(stored) and not types.is_integer(kind) and not types.is_decimal(kind):
         return None, None  # integers that are read as text have another order
+    if types.is_decimal(stored) and not types.is_decimal(kind):
+        return None, None  # and so have decimals
     stored_bounds: list[Any] = []
     for chunk, nulls in zip(chunks, counts, strict=True):
         if nulls == chunk.num_values:

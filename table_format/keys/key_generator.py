@@ -298,9 +298,12 @@ class KeyGenerator:
             texts = text_column(batch, field)
         encoded = pc.dictionary_encode(texts)
         distinct = [*encoded.dictionary.to_pylist(), None]
-        if spec.slash_dates:
-            distinct = [text and text.replace("-", "/") for text in distinct]
-        segments = [path_segment(t, field, hive_style=spec.hive_style, url_encode=spec.url_encode) for t in distinct]
+        # as Hudi 1.2 does: with hive style not at all, a single field without encoding, several after it
+        slashes = spec.slash_dates and not spec.hive_style
+        encode = spec.url_encode and not (slashes and len(spec.partition_fields) == 1)
+        segments = [path_segment(t, field, hive_style=spec.hive_style, url_encode=encode) for t in distinct]
+        if slashes:
+            segments = [segment.replace("-", "/") for segment in segments]
         rows = encoded.indices.fill_null(len(distinct) - 1)
         result: pa.Array[Any] = pa.array(segments, pa.string()).take(rows)
         return result

@@ -232,8 +232,12 @@ def _widen(left: pa.Table, right: pa.Table, present: Column) -> pa.Table:
         either = pc.if_else(both, widest(left[side], right[side]), pa.scalar(None, left[side].type))
         joined = pc.if_else(empty_left, right[side], pc.if_else(empty_right, left[side], either))
         columns[side] = pc.if_else(present, joined, left[side])
+    # a log file grew between its versions; a base file never does, and a retried task may have told of it twice
+    grows = pc.starts_with(left["file_name"], ".")
     for name in ("null_count", "value_count", "size"):
-        columns[name] = pc.if_else(present, pc.add(left[name], right[name]), left[name])
+        agreed = pc.if_else(pc.equal(left[name], right[name]), left[name], pa.scalar(None, left[name].type))
+        joined = pc.if_else(grows, pc.add(left[name], right[name]), agreed)
+        columns[name] = pc.if_else(present, joined, left[name])
     columns["deleted"] = left["deleted"]
     return pa.table(columns)
 

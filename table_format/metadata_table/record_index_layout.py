@@ -202,7 +202,9 @@ class IndexLayout:
         listed = [file_id for ids in shards.values() for file_id in ids]
         if not listed or list(layout.groups) != listed:
             place = f"{names.FOLDER}/{names.RECORD_INDEX}"
-            raise CorruptFileError(place, 0, "file groups of the record index are missing; drop and rebuild it")
+            raise CorruptFileError(
+                place, 0, "file groups of the record index are missing; `hudi-catalog index bootstrap` builds it anew"
+            )
         return layout
 
     @classmethod

@@ -10,7 +10,7 @@ takes less.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +27,7 @@ from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.metadata import instants
 from table_writer.metadata.recovery import metadata_partitions
-from table_writer.services.clean_plan import find_horizon
+from table_writer.services.clean_plan import change_times, find_horizon, seen_by_all
 from table_writer.timeline.instants import pending_work
 from table_writer.timeline.options import ArchiveOptions, CleaningPolicy, ProtocolOptions
 
@@ -52,10 +52,17 @@ def data_instants(client: TableClient, timeline: Timeline, options: ProtocolOpti
         timeline: of the table.
         options: `archive`, and `clean` for the states of the table that stay readable.
     """
-    counts = _counts(client, timeline, options)
+    changed = change_times(client, timeline)
+    counts = _counts(client, timeline, options, changed)
     if counts is None or len(timeline.writes) <= counts.most:
         return []
-    limits = [_first_pending_needs(client, timeline), _first_savepoint(timeline), _metadata_limit(client, timeline)]
+    # savepoints are made under the table's lock: a pending one is of a process that died
+    pending = [instant for instant in pending_work(client, timeline) if instant.action != Action.SAVEPOINT]
+    limits = [
+        seen_by_all(timeline, pending, changed),
+        _first_savepoint(timeline),
+        _metadata_limit(client, timeline),
+    ]
     if options.archive.after_cleans:
         limits.append(_last_clean(timeline))
     writes = _oldest(timeline, counts.least, limits)
@@ -83,14 +90,16 @@ def metadata_instants(client: TableClient, data: Timeline, options: ArchiveOptio
     return _up_to(own, _oldest(own, options.least, limits))
 
 
-def _counts(client: TableClient, timeline: Timeline, options: ProtocolOptions) -> _Counts | None:
+def _counts(
+    client: TableClient, timeline: Timeline, options: ProtocolOptions, changed: Mapping[str, int]
+) -> _Counts | None:
     """How many writes stay, which is more than the options say where cleaning retains more; None: all of them."""
     archive, clean = options.archive, options.clean
     if clean.policy is CleaningPolicy.VERSIONS:
         return _Counts(archive.least, archive.most)
     if len(timeline.writes) <= archive.most:
         return None
-    horizon = find_horizon(timeline, clean, client.config.timeline_timezone, dt.datetime.now(dt.UTC))
+    horizon = find_horizon(timeline, clean, client.config.timeline_timezone, dt.datetime.now(dt.UTC), changed)
     if horizon is None or horizon.earliest is None:
         return None
     earliest = horizon.earliest.time
@@ -112,14 +121,6 @@ def _up_to(timeline: Timeline, writes: list[Instant]) -> list[Instant]:
         return []
     last = writes[-1].time
     return [instant for instant in timeline.completed if instant.action in _ARCHIVED and instant.time <= last]
-
-
-def _first_pending_needs(client: TableClient, timeline: Timeline) -> str | None:
-    """The newest write that the oldest pending instant may have seen, or that instant itself."""
-    first = next((instant.time for instant in pending_work(client, timeline)), None)
-    if first is None:
-        return None
-    return max((write.time for write in timeline.writes if write.time < first), default=first)
 
 
 def _first_savepoint(timeline: Timeline) -> str | None:

@@ -7,7 +7,7 @@ job's name, as a JSON object of texts. Ours repeats the numbers of other jobs, s
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -72,7 +72,7 @@ class Batch:
                 return
 
     def refuse_concurrent(self, own: str, timeline: Timeline, others: Iterable[Instant]) -> None:
-        """Check that no other write of the batch was committed since this one began.
+        """Check that no other write of the batch, nor a note of a later time, was committed since this one began.
 
         Args:
             own: time of this write.
@@ -83,15 +83,19 @@ class Batch:
             ConflictError: one was.
         """
         for other in others:
-            if other.action in WRITE_ACTIONS and self._is_noted(timeline.extra_metadata(other)):
+            if other.action not in WRITE_ACTIONS:
+                continue
+            noted = _versions(timeline.extra_metadata(other).get(KEY))
+            if self.app in noted and noted[self.app] >= self.version:
                 raise ConflictError(
                     f"{own}: instant {other.time} wrote batch {self.version} of {self.app!r}, or a later one, while "
                     "this write of it was under way; nothing was written"
                 )
-
-    def _is_noted(self, extra: Mapping[str, str]) -> bool:
-        versions = _versions(extra.get(KEY))
-        return self.app in versions and versions[self.app] >= self.version
+            if noted and other.time > own:
+                # the newest note by time has to hold the numbers of all jobs
+                raise ConflictError(
+                    f"{own}: instant {other.time} noted batches while this write was under way; nothing was written"
+                )
 
     def note(self, timeline: Timeline) -> dict[str, str]:
         """The extra metadata of a commit of the batch."""

@@ -11,9 +11,8 @@ lock. It is a write like others: whoever finds it dead, or its own failure, roll
 
 from __future__ import annotations
 
-import contextlib
 import posixpath
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Self
 
@@ -30,7 +29,7 @@ from table_writer.commit.transaction import WriteTransaction, bring_up_to_date
 from table_writer.metadata.index_files import IndexChanges
 from table_writer.metadata.index_options import IndexOptions
 from table_writer.slots.partition_files import PartitionFiles
-from table_writer.timeline.heartbeat import Heartbeat
+from table_writer.timeline.heartbeat import Heartbeat, silenced_if_it_fails
 from table_writer.timeline.instants import AT_ONCE, ensure_state, is_clustering, is_plan, request_alive, table_lock
 from table_writer.timeline.markers import scratch_folder
 from table_writer.timeline.options import ProtocolOptions
@@ -94,7 +93,7 @@ class ClusteringTransaction(WriteTransaction):
             bring_up_to_date(client, timeline, options, protocol, index)
             beat = Heartbeat(client.storage, time, protocol.heartbeat_interval_ms, protocol.heartbeat_misses)
             beat.start()
-            with _silenced_if_it_fails(beat):
+            with silenced_if_it_fails(beat):
                 # of a run that died; its markers stay, so that files which its tasks write late are deleted
                 client.storage.delete_dir(scratch_folder(time))
                 return cls._running(client, instant, plan, options=options, timeline=timeline, beat=beat)
@@ -126,7 +125,7 @@ class ClusteringTransaction(WriteTransaction):
             bring_up_to_date(client, timeline, options, protocol, index)
             content = plan.to_avro(client.storage.full_uri)
             instant, beat = request_alive(client, Action.REPLACECOMMIT, content, timeline, protocol)
-            with _silenced_if_it_fails(beat):
+            with silenced_if_it_fails(beat):
                 return cls._running(client, instant, plan, options=options, timeline=timeline, beat=beat)
 
     @classmethod
@@ -179,15 +178,6 @@ def _settled(client: TableClient, protocol: ProtocolOptions) -> Timeline:
     if recover_table_config(client.storage):
         client.reload()
     return settled_timeline(client, protocol)[0]
-
-
-@contextlib.contextmanager
-def _silenced_if_it_fails(beat: Heartbeat) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        beat.silence()
-        raise
 
 
 def _planned(client: TableClient, timeline: Timeline, time: str, protocol: ProtocolOptions) -> Instant:

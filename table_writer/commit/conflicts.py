@@ -25,7 +25,7 @@ from table_writer.execution.executor import in_threads
 from table_writer.metadata.index_deltas import DeltaFile, changed_groups, read_deltas
 from table_writer.metadata.index_files import FEW_CHANGES, IndexChanges
 from table_writer.timeline import heartbeat
-from table_writer.timeline.instants import RequestedReplaceMetadata, is_clustering
+from table_writer.timeline.instants import RequestedReplaceMetadata, is_clustering, is_plan
 
 Slot = tuple[str, str | int]
 
@@ -230,6 +230,20 @@ def _check_not_undone(timeline: Timeline, own: Instant, before: TimelineState) -
                 raise ConflictError(f"{own.time}: rollback {instant.time} took {undone[0]} back {_MEANWHILE}")
 
 
+def check_savepoints(timeline: Timeline, own: Instant) -> None:
+    """Refuse a write that would belong to a state, by its time, that was saved without it.
+
+    A planned clustering, which keeps its time, changes no row of that state.
+
+    Raises:
+        ConflictError: a later state was saved.
+    """
+    saved = (one.time for one in timeline.instants if one.action == Action.SAVEPOINT and one.time > own.time)
+    later = next(saved, None)
+    if later is not None and not is_plan(timeline, own):
+        raise ConflictError(f"{own.time}: the state of instant {later} was saved {_MEANWHILE}")
+
+
 def raise_if_overtaken(client: TableClient, begun: Timeline, own: str, error: HudiError) -> None:
     """Raise a conflict in place of an error that others may have caused: by what completed, or was undone, meanwhile.
 
@@ -271,10 +285,21 @@ def _check_schema(
 ) -> None:
     """Refuse a schema that lacks columns which another writer has just added: readers would lose them."""
     schema = other_metadata.extra_metadata.get(SCHEMA_KEY)
-    known = (before, own_metadata.extra_metadata.get(SCHEMA_KEY))
-    if schema and schema not in known and _columns(schema) not in [_columns(text) for text in known if text]:
+    ours = own_metadata.extra_metadata.get(SCHEMA_KEY)
+    if not schema or schema == ours or (schema == before and other.time < own.time):
+        return
+    columns, own_columns = _columns(schema), _columns(ours) if ours else None
+    if columns == own_columns:
+        return
+    if before is None or columns != _columns(before):
         raise ConflictError(
             f"{own.time}: instant {other.time} ({other.action}) changed the table's schema {_MEANWHILE}"
+        )
+    if other.time > own.time and own_columns is not None:
+        # readers take the schema of the greatest instant, which lacks what this write changes
+        raise ConflictError(
+            f"{own.time}: instant {other.time} ({other.action}) kept the table's schema, which this write changes, "
+            "while it was under way; nothing was written, try again"
         )
 
 

@@ -23,6 +23,7 @@ from table_format.errors import (
 )
 from table_format.instant import Action, Instant, State
 from table_format.metadata_table.reader import MetadataTable
+from table_format.metadata_table.record_index import is_private
 from table_format.metadata_table.record_index_layout import MAINTAINED, MAINTAINED_KEY, IndexLayout
 from table_format.table.client import SCHEMA_KEY, TableClient
 from table_format.table.schema_history import KEY as SCHEMA_IDS_KEY
@@ -36,6 +37,7 @@ from table_writer.commit.conflicts import (
     check_alone,
     check_conflicts,
     check_keys,
+    check_savepoints,
     completed_since,
     raise_if_overtaken,
 )
@@ -59,9 +61,9 @@ from table_writer.metadata.index_deltas import DeltaFile
 from table_writer.metadata.index_files import IndexChanges
 from table_writer.metadata.index_options import IndexOptions
 from table_writer.metadata.statistics_repair import repair_statistics
-from table_writer.metadata.writer import has_private_index, record_commit
+from table_writer.metadata.writer import record_commit
 from table_writer.services.clean import clean_locked, is_due
-from table_writer.timeline.heartbeat import Heartbeat
+from table_writer.timeline.heartbeat import Heartbeat, silenced_if_it_fails
 from table_writer.timeline.instants import (
     RequestedReplaceMetadata,
     ensure_state,
@@ -159,7 +161,8 @@ class WriteTransaction:
                 bring_up_to_date(client, timeline, options, protocol, index, adopt=adopt)
                 data = RequestedReplaceMetadata().to_avro() if action == Action.REPLACECOMMIT else b""
                 instant, beat = request_alive(client, action, data, timeline, protocol)
-                begun = cls(client, instant, operation, options=options, timeline=timeline, heartbeat=beat)
+                with silenced_if_it_fails(beat):
+                    begun = cls(client, instant, operation, options=options, timeline=timeline, heartbeat=beat)
         except BaseException:
             if begun is not None:
                 begun._give_up()
@@ -273,7 +276,7 @@ class WriteTransaction:
                     options=self._options,
                     timeline=timeline,
                 )
-                if changes is not None and has_private_index(self.client):
+                if changes is not None and is_private(self.client.config):
                     metadata.extra_metadata[MAINTAINED_KEY] = MAINTAINED
                 self._carry_schema(timeline, metadata, schema_json)
                 metadata.extra_metadata[PROPERTIES_KEY] = self._recorded_properties()
@@ -288,7 +291,7 @@ class WriteTransaction:
             if not self._published:
                 self._abort_because(error)
                 raise
-            if not isinstance(error, HudiError):
+            if not isinstance(error, Exception):
                 raise
             _log.warning("%s: %s is committed; tidying up failed: %s", self.storage.uri, self.instant, error)
         return metadata
@@ -377,6 +380,7 @@ class WriteTransaction:
         own = self._require_pending(timeline)
         if alone:
             check_alone(timeline, own, self._before)
+        check_savepoints(timeline, own)
         bucketed = self._is_bucketed()
         check_conflicts(timeline, own, self._before, metadata, bucketed=bucketed, cleared=cleared)
         if changes is not None and not bucketed:

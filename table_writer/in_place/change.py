@@ -10,6 +10,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from table_format.meta_columns import META_COLUMNS
+from table_format.metadata_table.layout import RECORD_INDEX
+from table_format.metadata_table.record_index import is_private
 from table_format.table.client import TableClient
 from table_writer.in_place.clauses import STORED, Clause, Kind
 from table_writer.in_place.expressions import SOURCE, TARGET, Expressions
@@ -112,7 +114,7 @@ class Change:
         if self.source is None or self.condition is None:
             return False
         config = self.client.config
-        if config.partition_fields and "record_index" in config.metadata_partitions:
+        if config.partition_fields and (RECORD_INDEX in config.metadata_partitions or is_private(config)):
             return False  # an upsert finds keys in other partitions, too
         every = {name: self.expressions.named(SOURCE, name) for name in self.expressions.columns[SOURCE]}
         every = {name: value for name, value in every.items() if name not in META_COLUMNS}

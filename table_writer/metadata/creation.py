@@ -14,6 +14,7 @@ from table_format.errors import TransactionError
 from table_format.instant import Action
 from table_format.metadata_table import layout
 from table_format.metadata_table import layout as names
+from table_format.metadata_table.record_index import is_private
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.slices.file_slices import FILES_SCHEMA, list_data_files
 from table_format.storage import Storage
@@ -31,7 +32,6 @@ from table_writer.metadata.index_files import BuiltFile, create_index_partition
 from table_writer.metadata.writer import (
     add_partitions,
     drop_metadata_table,
-    has_private_index,
     list_index,
     remove_indexes,
 )
@@ -264,7 +264,7 @@ def publish_index(client: TableClient, layout: IndexLayout, files: Sequence[Buil
             client, files=list_data_files(storage).select(FILES_SCHEMA.names), with_column_stats=False
         )
     recovery.recover(storage, latest + "0")  # a time that no data instant has
-    if names.RECORD_INDEX in client.config.metadata_partitions or has_private_index(client):
+    if names.RECORD_INDEX in client.config.metadata_partitions or is_private(client.config):
         _LOG.info("%s: the record index is rebuilt, in %d file groups; the old one goes", storage.uri, layout.count)
         remove_indexes(client, [names.RECORD_INDEX])
     storage.delete_dir(f"{names.FOLDER}/{names.RECORD_INDEX}")

@@ -18,6 +18,7 @@ from table_format.errors import CorruptFileError, MissingFileError, RecordIndexE
 from table_format.instant import Action
 from table_format.meta_columns import META_COLUMNS
 from table_format.metadata_table import layout
+from table_format.metadata_table.record_index import is_private
 from table_format.metadata_table.record_index_layout import LAYOUT_KEY, PARTITION, IndexLayout, define_layout
 from table_format.metadata_table.slices import other_layout
 from table_format.slices.file_slices import FILES_SCHEMA
@@ -168,18 +169,12 @@ def index_in_use(client: TableClient) -> IndexLayout | None:
         RecordIndexError: another tool's write left the index out of date.
     """
     layout = IndexLayout.of(client)
-    if layout is None and has_private_index(client):
+    if layout is None and is_private(client.config):
         raise RecordIndexError(
             f"{client.storage.uri}: a write by another tool left the record index out of date, which only this project "
             "reads: build it again by `hudi-catalog index bootstrap`"
         )
     return layout
-
-
-def has_private_index(client: TableClient) -> bool:
-    """Whether the record index is not listed for Apache, since it has a layout of this project's own."""
-    config = client.config
-    return layout.RECORD_INDEX not in config.metadata_partitions and bool(config.raw.get(LAYOUT_KEY, "").strip())
 
 
 def ready_partitions(client: TableClient, *, record_index: bool = False) -> tuple[str, ...]:
@@ -196,7 +191,7 @@ def ready_partitions(client: TableClient, *, record_index: bool = False) -> tupl
         return ()
     maintained = [name for name in layout.MAINTAINED if record_index or name != layout.RECORD_INDEX]
     stale = [name for name in listed if name not in maintained]
-    if not record_index and has_private_index(client):
+    if not record_index and is_private(client.config):
         stale.append(layout.RECORD_INDEX)
     if stale:
         _LOG.warning(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from table_format.config.table_config import require_writable
-from table_format.errors import MissingFileError, TransactionError
+from table_format.errors import CorruptFileError, MissingFileError, TransactionError
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
@@ -17,6 +17,7 @@ from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata.creation import publish_index
 from table_writer.metadata.index_files import BuiltFile
 from table_writer.metadata.index_options import HASH_KEY, IndexOptions, new_layout
+from table_writer.plan.arguments import MOST_GROUPS, check_count
 from table_writer.record_index.before_index import settle_before_index
 from table_writer.record_index.build import Built, IndexBuild, Progress, begun_layouts, clear_builds, count_keys
 from table_writer.record_index.key_source import KeySource, current_sources, require_keys
@@ -81,8 +82,11 @@ def bootstrap_index(
         TransactionError: a write is under way and does not end; what was read is kept for the next attempt.
         LockError: the table lock could not be taken.
         UnsupportedTableError: merge-on-read, or another table version.
+        ArgumentError: `groups` is not a number from 1 to 9,999.
     """
     started = time.monotonic()
+    if groups is not None:
+        check_count("groups", groups, MOST_GROUPS)
     options = dict(options or {})
     require_writable(client.reload(), client.storage.uri)
     require_keys(client)
@@ -121,7 +125,10 @@ def _layout(client: TableClient, options: Mapping[str, str], groups: int | None,
 def _wanted(client: TableClient, timeline: Timeline, options: Mapping[str, str]) -> Mapping[str, str]:
     """The options of the new index; what they leave open is taken from the present index."""
     settings = {**client.config.raw, **options}
-    present = IndexLayout.of(client, timeline)
+    try:
+        present = IndexLayout.of(client, timeline)
+    except CorruptFileError:
+        present = None  # which this build replaces
     if present is None:
         return settings
     scoped = {_BY_PARTITION: "true"} if present.scope == PARTITION else {}

@@ -29,6 +29,7 @@ from table_writer.metadata.index_compaction import merged_entries
 from table_writer.metadata.index_files import BuiltFile, add_groups, create_index_partition
 from table_writer.metadata.index_options import IndexFileOptions, IndexOptions
 from table_writer.metadata.writer import index_in_use, list_index
+from table_writer.plan.arguments import MOST_GROUPS, check_count
 from table_writer.record_index.before_index import settle_before_index
 from table_writer.timeline.instants import table_lock
 from table_writer.timeline.options import ProtocolOptions
@@ -59,7 +60,9 @@ def resize(
         RecordIndexError: the table has no record index, or one that is kept by partition.
         TransactionError: a write is pending.
         OptionError: an unknown way to grow.
+        ArgumentError: `groups` is not a number from 1 to 9,999.
     """
+    check_count("groups", groups, MOST_GROUPS)
     settings = IndexOptions.parse(options or {})
     with _alone(client, options or {}):
         current = index_in_use(client)

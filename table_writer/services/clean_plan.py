@@ -24,6 +24,9 @@ from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.timeline.options import CleaningPolicy, CleanOptions
 
+#: A thousand years; more are beyond the calendar.
+_MOST_HOURS: Final = 24 * 366 * 1000
+
 _NOTE: Final = ".cleaned_until"
 
 """File in the folder of the archive, see `note_cleaned`; Apache's tools pass it over."""
@@ -61,7 +64,7 @@ def find_horizon(
     options: CleanOptions,
     timezone: str,
     now: dt.datetime,
-    changed: Mapping[str, int] | None = None,
+    changed: Mapping[str, int],
 ) -> Horizon | None:
     """The oldest state to keep; None when nothing is old enough to delete.
 
@@ -70,10 +73,10 @@ def find_horizon(
         options: see `CleanOptions`.
         timezone: of the timeline.
         now: with a time zone.
-        changed: modification times of the timeline's files by name, epoch milliseconds; with None a write is taken to
-            have seen all writes of earlier times.
+        changed: see `change_times`.
     """
-    protected = _protected(timeline, changed or {})
+    pending = [instant for instant in timeline.pending if instant.comparable_action in WRITE_ACTIONS]
+    protected = seen_by_all(timeline, pending, changed)
     writes = timeline.writes
     if options.policy is CleaningPolicy.VERSIONS:
         return Horizon(None, protected) if writes else None
@@ -84,14 +87,54 @@ def find_horizon(
     else:
         if not writes:
             return None
-        cut = format_instant_time(
-            (now - dt.timedelta(hours=options.hours)).astimezone(dt.UTC if timezone == "UTC" else None)
-        )
+        begin = now - dt.timedelta(hours=min(options.hours, _MOST_HOURS))
+        cut = format_instant_time(begin.astimezone(dt.UTC if timezone == "UTC" else None))
         earliest = next((write for write in writes if write.time >= cut), writes[-1])
     if protected is not None and earliest.time > protected:
         bound = next((write for write in writes if write.time == protected), None)
-        return None if bound is None else Horizon(bound, protected)
-    return Horizon(earliest, protected)
+        if bound is None:
+            return None
+        earliest = bound
+    return Horizon(_first_after(writes, earliest, changed), protected)
+
+
+def change_times(client: TableClient, timeline: Timeline) -> dict[str, int]:
+    """Modification times of the timeline's files by name, epoch milliseconds.
+
+    Instants tell when writes began; these times, made under the table's lock, tell in which order they completed.
+    """
+    return {entry.name: entry.mtime_ms for entry in client.storage.list(timeline.folder)}
+
+
+def seen_by_all(timeline: Timeline, pending: Sequence[Instant], changed: Mapping[str, int]) -> str | None:
+    """The newest write that all of these pending instants saw completed when they began.
+
+    With concurrent writers a write may complete after another one of a later time has begun, which goes on reading the
+    state before it.
+
+    Args:
+        timeline: the data table's.
+        pending: instants of it.
+        changed: see `change_times`; without any, a write is taken to have seen all writes of earlier times.
+
+    Returns:
+        Its time; None when nothing is pending, `""` when there is no such write.
+    """
+    if not pending:
+        return None
+    oldest = min(instant.time for instant in pending)
+    begun = min(changed.get(instant.at(State.REQUESTED).file_name, 0) for instant in pending)
+    if changed:
+        late = [write.time for write in timeline.writes if changed.get(write.file_name, begun) >= begun]
+        oldest = min([oldest, *late])
+    return max((write.time for write in timeline.writes if write.time < oldest), default="")
+
+
+def _first_after(writes: Sequence[Instant], earliest: Instant, changed: Mapping[str, int]) -> Instant:
+    """The first write by time that did not complete before `earliest`: what it replaced is of a later state, too."""
+    completed = changed.get(earliest.file_name, 0)
+    older = (write for write in writes if write.time < earliest.time)
+    return next((write for write in older if 0 < completed < changed.get(write.file_name, 0)), earliest)
 
 
 def plan_clean(
@@ -136,23 +179,6 @@ def plan_clean(
         paths.setdefault(row["partition"], []).append(posixpath.join(row["partition"], row["file_name"]))
     last = timeline.last_completed_write()
     return CleanerPlan(options.policy.value, paths, horizon.earliest, last.time if last else "")
-
-
-def _protected(timeline: Timeline, changed: Mapping[str, int]) -> str | None:
-    """See `Horizon`.
-
-    With concurrent writers a write may complete after another one of a later time has begun, which goes on reading the
-    state before it. The modification times of their timeline files, made under the table's lock, show the order.
-    """
-    pending = [i for i in timeline.pending if i.comparable_action in WRITE_ACTIONS]
-    if not pending:
-        return None
-    oldest = min(i.time for i in pending)
-    begun = min((changed.get(i.at(State.REQUESTED).file_name, 0) for i in pending), default=0)
-    if changed:
-        late = [i.time for i in timeline.writes if changed.get(i.file_name, begun) >= begun]
-        oldest = min([oldest, *late])
-    return max((write.time for write in timeline.writes if write.time < oldest), default="")
 
 
 def _versions(files: pa.Table, timeline: Timeline) -> pa.Table:
@@ -243,9 +269,8 @@ def plan_table(
         now: the end of the hours that are kept; the present by default.
         metadata: the metadata table of an earlier moment; what was read of it is not read again.
     """
-    changed = {entry.name: entry.mtime_ms for entry in client.storage.list(timeline.folder)} if timeline.pending else {}
     now = now or dt.datetime.now(dt.UTC)
-    horizon = find_horizon(timeline, options, client.config.timeline_timezone, now, changed)
+    horizon = find_horizon(timeline, options, client.config.timeline_timezone, now, change_times(client, timeline))
     if horizon is None:
         return None
     partitions = _changed_partitions(timeline, horizon) if options.incremental else None
@@ -320,7 +345,7 @@ def note_cleaned(client: TableClient, timeline: Timeline, options: CleanOptions,
     if _savepoints(timeline) or (last is not None and (_cleaned_until(last) or "") >= first):
         return
     now = dt.datetime.now(dt.UTC)
-    horizon = find_horizon(timeline, options, client.config.timeline_timezone, now)
+    horizon = find_horizon(timeline, options, client.config.timeline_timezone, now, change_times(client, timeline))
     if horizon is None or horizon.earliest is None or plan_table(client, timeline, options, now) is not None:
         return
     client.storage.overwrite(f"{timeline.history_folder}/{_NOTE}", horizon.earliest.time.encode())

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from catalog.slices.time_travel import check_not_cleaned
 from table_format.actions.restore import SavepointMetadata
-from table_format.errors import OptionError, TransactionError
+from table_format.errors import ArgumentError, OptionError, TransactionError
 from table_format.instant import Action, Instant, State
 from table_format.metadata_table.reader import data_files
 from table_format.slices.file_slices import latest_base_files
@@ -63,7 +63,10 @@ def create_savepoint(
     Raises:
         TransactionError: there is no such write, it has a savepoint, or files of its state were cleaned.
         LockError: the table lock could not be taken.
+        ArgumentError: `user` or `comments` is not a text.
     """
+    for name, text in (("user", user), ("comments", comments)):
+        _check_text(name, text)
     with table_lock(client, ProtocolOptions.parse(options or {})):
         timeline = client.timeline()
         if resume_cleans(client, timeline):
@@ -76,10 +79,19 @@ def create_savepoint(
         for row in latest_base_files(files, timeline, as_of=write.time).select(["partition", "file_name"]).to_pylist():
             names.setdefault(row["partition"], []).append(row["file_name"])
         metadata = SavepointMetadata(user or _user(), round(time.time() * 1000), comments, names)
+        content = metadata.to_avro()
         ensure_state(client.storage, Instant(write.time, Action.SAVEPOINT, State.INFLIGHT), b"")
         completed = Instant(write.time, Action.SAVEPOINT, State.COMPLETED)
-        client.storage.create(instant_path(completed), metadata.to_avro())
+        client.storage.create(instant_path(completed), content)
     return _described(write.time, metadata)
+
+
+def _check_text(name: str, text: object) -> None:
+    try:
+        if text is not None:
+            str.encode(text)  # type: ignore[arg-type]
+    except (TypeError, UnicodeEncodeError) as error:
+        raise ArgumentError(f"{name}={text!r}: give a text") from error
 
 
 def list_savepoints(client: TableClient) -> list[Savepoint]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Iterator
 from typing import Final
 
 from table_format.errors import HudiError, MissingFileError
@@ -56,6 +57,16 @@ class Heartbeat:
         self._owner.forget()
         self._pulse.stop()
         self._storage.delete(self._path)
+
+
+@contextlib.contextmanager
+def silenced_if_it_fails(beat: Heartbeat) -> Iterator[None]:
+    """Leave a write as a dead writer's if it cannot begin."""
+    try:
+        yield
+    except BaseException:
+        beat.silence()
+        raise
 
 
 def is_expired(storage: Storage, instant: str, interval_ms: int, misses: int) -> bool | None:

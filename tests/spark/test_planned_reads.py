@@ -88,6 +88,24 @@ def test_without_a_planner_files_are_chosen_at_once(
         explain_scan(frame)
 
 
+def test_partitions_that_look_like_patterns(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = create_table(tmp_path / "t", "id bigint, p string", record_key="id", partition_by="p", buckets=1)
+    table.insert([{"id": number, "p": p} for number, p in enumerate(["a[1]", "b{x}", "c*", "cd"])])
+    assert ids(table.to_spark(spark)) == [0, 1, 2, 3]
+    monkeypatch.setattr(dataframe, "why_unreachable", lambda _: "a reason")
+    assert ids(table.to_spark(spark)) == [0, 1, 2, 3]
+    assert ids(table.to_spark(spark, "p = 'c*'")) == [2]
+
+
+def test_bucket_counts_of_options_hold_for_frames(spark: SparkSession, tmp_path: Path) -> None:
+    buckets = {"hoodie.bucket.index.num.buckets": "3"}
+    make_table(tmp_path / "t")
+    table = HudiTable.for_path(spark, tmp_path / "t", options=buckets)
+    assert table._current._bucket_options == table._bucket_options == buckets
+
+
 def test_plans_without_a_scan_are_explained(spark: SparkSession, tmp_path: Path) -> None:
     def made(name: str, rows: int) -> HudiTable:
         table = HudiTable.create(spark, tmp_path / name, f"id bigint, {name} bigint", record_key="id", buckets=2)

@@ -13,7 +13,7 @@ from unittest import mock
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from hudi_catalog import Table, create_table
+from hudi_catalog import Table, create_table, open_table
 from spark_writer.read import dataframe
 from spark_writer.read.jvm import Jvm
 from table_writer.encoding.float_chunks import FloatLeaves
@@ -118,6 +118,38 @@ def check_floats_that_any_reader_finds(spark: SparkSession, path: str) -> None:
         filters = [text for text in _FILTERS if others.isdisjoint(re.findall(r"[\w.-]+", text))]
         assert len(filters) > 20
         assert _counts(files, filters) == _counted_at_once(files, filters)
+
+
+def check_escapes_in_patterns(spark: SparkSession, path: str) -> None:
+    """Spark 3.5 leaves the escape character out of a condition's text."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = create_table(
+            Path(folder) / "t", "id int, name string, p string", record_key="id", partition_by="p", buckets=1
+        )
+        names = ["x_y1", "x/qy", "zzz"]
+        table.insert([{"id": number, "name": name, "p": name[0] + name[-1]} for number, name in enumerate(names)])
+        frame = table.to_spark(spark)
+        for condition in ("name LIKE 'x/_y%' ESCAPE '/'", "name LIKE 'x!_y%' ESCAPE '!' OR name = ' ESCAPE '"):
+            assert [row.id for row in frame.where(condition).collect()] == [0]
+            assert [row.id for row in table.to_spark(spark, condition).collect()] == [0]
+
+
+def check_columns_that_came_and_widened_since(spark: SparkSession, path: str) -> None:
+    """The oldest file lacks the columns, later ones have earlier types, and the commits of all are archived."""
+    few = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.automatic": "false"}
+    with tempfile.TemporaryDirectory() as folder:
+        table = create_table(
+            Path(folder) / "t", "id int, p string", record_key="id", partition_by="p", buckets=1, options=few
+        )
+        table.insert(pa.table({"id": pa.array([0], pa.int32()), "p": ["a"]}))
+        for number in range(1, 9):
+            kinds = (pa.int32(), pa.float32()) if number == 1 else (pa.int64(), pa.float64())
+            columns = {name: pa.array([1], kind) for name, kind in zip("xy", kinds, strict=True)}
+            table.insert(pa.table({"id": pa.array([number], pa.int32()), "p": [f"b{number}"], **columns}))
+        table.archive({**few, "hoodie.clean.commits.retained": "1"})
+        rows = open_table(Path(folder) / "t").to_spark(spark).select("id", "x", "y").collect()
+        assert sorted(row.id for row in rows if row.x == 1 and row.y == 1) == [*range(1, 9)]
+        assert [row.id for row in rows if row.x is None] == [0]
 
 
 READER_CHECKS: dict[str, Callable[[SparkSession, str], None]] = {

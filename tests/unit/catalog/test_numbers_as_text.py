@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog import Table
+from hudi_catalog import create_table
 from hudi_catalog.metastore.stored_columns import HIVE_RULES, TRINO_RULES, StoredTypes
 from table_format.errors import SchemaError, UnsupportedTableError
 from tests.support.local_writes import LocalTable
@@ -152,3 +153,21 @@ def test_tables_of_apache_read_as_apache_and_hudi_rs_read_them(golden, name):
         assert rows.to_pylist() == [{"ts": text}]
     rust = pytest.importorskip("hudi").HudiTableBuilder.from_base_uri(str(path)).build().read()
     assert pa.Table.from_batches(rust).select(columns).sort_by("id").to_pylist() == expected.to_pylist()
+
+
+def test_decimals_have_another_order_than_their_texts(tmp_path):
+    decimals = pa.array(["9.50", "10.00", "100.00"] * 2).cast(pa.decimal128(10, 2))
+    rows = pa.table({"id": pa.array(range(6)), "x": decimals})
+    path = tmp_path / "t"
+    create_table(path, rows.schema, record_key="id", buckets=1).insert(rows)
+    [commit] = (path / ".hoodie").glob("*.commit")
+    metadata = json.loads(commit.read_text())
+    schema = json.loads(metadata["extraMetadata"]["schema"])
+    schema["fields"][1]["type"] = ["null", "string"]
+    metadata["extraMetadata"]["schema"] = json.dumps(schema)
+    commit.write_text(json.dumps(metadata))
+    [file] = path.glob("*.parquet")
+    pq.write_table(pq.read_table(file), file, row_group_size=3)
+    table = Table.open(str(path))
+    for where in ("x = '10.00'", "x < '100.00'"):
+        assert table.scan(where).to_arrow().column("x").to_pylist() == ["10.00", "10.00"]

@@ -467,3 +467,19 @@ def test_infinite_times_are_refused(table: Table, value: str) -> None:
     with pytest.raises(RecordError, match="column at is a TIMESTAMP WITH TIME ZONE, and a value is infinite"):
         table.update({"at": value})
     assert content(table) == expected()
+
+
+@pytest.mark.parametrize("kind", ["java", "xxhash64"])
+def test_a_merge_by_key_and_partition_moves_no_record(tmp_path: Path, kind: str) -> None:
+    """An upsert would find the key in its other partition, by the table's index, listed for Apache or not."""
+    options = {"hoodie.catalog.record.index.hash": kind}
+    table = create_table(
+        tmp_path / "t", "id bigint, p string, v bigint", record_key="id", partition_by="p", index="RECORD_INDEX",
+        options=options,
+    )  # fmt: skip
+    table.insert([{"id": 1, "p": "a", "v": 1}])
+    merge = table.merge([{"id": 1, "p": "b", "v": 9}], on=["id", "p"])
+    with pytest.raises(RecordError, match="already"):
+        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    rows = table.scan(columns=["id", "p", "v"]).to_arrow().to_pylist()
+    assert rows == [{"id": 1, "p": "a", "v": 1}]

@@ -45,3 +45,27 @@ def test_dots_in_names_of_key_columns_are_not_supported(tmp_path, role) -> None:
         hudi_catalog.create_table(tmp_path / "t", schema, **{"record_key": "id", role: "a.b"})
     nested = pa.schema([("id", pa.int64()), ("a", pa.struct([("b", pa.int64())]))])
     hudi_catalog.create_table(tmp_path / "t", nested, **{"record_key": "id", role: "a.b"})
+
+
+@pytest.mark.parametrize(
+    ("options", "folders"),
+    [
+        ({}, {"2024/01/02", "a%b"}),
+        ({"hoodie.datasource.write.partitionpath.urlencode": "true"}, {"2024/01/02", "a%b"}),
+        ({"hoodie.datasource.write.hive_style_partitioning": "true"}, {"day=2024-01-02", "day=a%b"}),
+    ],
+)
+def test_dashes_become_folders_as_in_apache(tmp_path, options, folders) -> None:
+    """As PartitionPathFormatterBase of 1.2 does: a single field is not encoded then, and hive style has dashes."""
+    table = hudi_catalog.create_table(
+        tmp_path / "t",
+        "id bigint, day string",
+        record_key="id",
+        partition_by="day",
+        options={SLASHES: "true", **options},
+    )
+    table.insert([{"id": 1, "day": "2024-01-02"}, {"id": 2, "day": "a%b"}])
+    assert set(table.partitions()["partition"].to_pylist()) == folders
+    table = hudi_catalog.open_table(tmp_path / "t")
+    for where in ("day = '2024-01-02'", "day < '2024-02'", "day <> 'a%b'"):
+        assert table.scan(where).to_arrow().column("id").to_pylist() == [1]

@@ -237,7 +237,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         table.resize(3, auto=True)
     with pytest.raises(ArgumentError, match="buckets=0"):
         table.resize(0)
-    with pytest.raises(ArgumentError, match="--partition c: no partition with files is named so"):
+    with pytest.raises(ArgumentError, match="partition c: no partition with files is named so"):
         table.resize(8, partitions="c")
     table.cluster("v", plan_only=True, options=QUIET)
     with pytest.raises(TransactionError, match="clustering"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from catalog.concurrency.workers import Workers
+from catalog.concurrency.workers import Workers, giving_up
 from tests.support.waiting import until
 
 LOCK = threading.Lock
@@ -65,3 +65,25 @@ def test_jobs_that_have_not_begun_are_cancelled_or_done_at_the_end() -> None:
         assert later.cancelled() is cancel
         with pytest.raises(RuntimeError):
             workers.submit(int)
+
+
+def test_an_answer_that_comes_just_before_it_is_given_up() -> None:
+    workers, callbacks = Workers(1, "job"), []
+    may_end = threading.Event()
+
+    def work() -> int:
+        callbacks.append(giving_up())
+        return int(may_end.wait(20))
+
+    answer = workers.submit(work)
+    until(lambda: bool(callbacks))
+
+    def set_exception(error: BaseException) -> None:
+        may_end.set()
+        until(answer.done)
+        type(answer).set_exception(answer, error)
+
+    answer.set_exception = set_exception  # type: ignore[method-assign]
+    callbacks[0](TimeoutError())
+    assert answer.result(10) == 1
+    workers.close(wait=True)

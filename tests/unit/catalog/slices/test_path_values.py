@@ -171,6 +171,20 @@ def test_texts_whose_slashes_may_have_been_dashes_have_a_range() -> None:
     assert parsed.values["p"].to_pylist() == [None, "a"]
 
 
+def test_texts_with_slashes_where_dashes_are_written_so_are_unknown() -> None:
+    """Earlier releases of this project escaped the slashes."""
+    settings = {
+        "hoodie.datasource.write.slash.separated.date.partitioning": "true",
+        "hoodie.datasource.write.partitionpath.urlencode": "true",
+    }
+    assert values_of_paths(settings, pa.string(), ["2024%2F01%2F02", "2024/01/02", "a%2Eb", "a"]) == [
+        ...,
+        ...,
+        ...,
+        "a",
+    ]
+
+
 def test_times_that_are_texts_are_compared_by_what_paths_say() -> None:
     text = {**TIMED, "hoodie.keygen.timebased.timestamp.type": "DATE_STRING"}
     parsed = path_values(TableConfig({**SIMPLE, **text}), pa.schema([("p", pa.string())]), ["1970/01/02", "x"])

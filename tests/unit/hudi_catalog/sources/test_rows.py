@@ -16,7 +16,7 @@ import pytest
 
 from hudi_catalog import create_table
 from hudi_catalog.sources.rows import arrow_rows
-from table_format.errors import ArgumentError, OptionError, SchemaError
+from table_format.errors import ArgumentError, OptionError, RecordError, SchemaError
 from table_writer.writer import TableWriter
 
 CLOCK = dt.datetime(2026, 7, 1, 12)  # noqa: DTZ001  # without a zone on purpose
@@ -249,3 +249,12 @@ def test_polars_objects_are_refused_by_name(tmp_path):
             table.upsert(rows)
     with pytest.raises(SchemaError, match="column 'v' holds Python objects"):
         TableWriter.open(tmp_path / "t").upsert(frame)
+
+
+@pytest.mark.parametrize("day", [dt.date(2024, 3, 31), dt.date(2024, 10, 27)])
+def test_clock_times_that_clocks_show_never_or_twice(tmp_path: Path, day: dt.date) -> None:
+    table = create_table(tmp_path / "t", "id bigint, at timestamp", record_key="id", time_zone="Europe/Berlin")
+    table.insert([{"id": 0, "at": dt.datetime.combine(day, dt.time(4))}])
+    changed = dt.datetime.combine(day, dt.time(2, 30))
+    with pytest.raises(RecordError, match=r"column 'at' has a time that clocks of Europe/Berlin show twice or never"):
+        table.insert([{"id": 1, "at": changed}])

@@ -29,20 +29,21 @@ def typed(*pieces):
     return sorted(tuple(row.values()) for row in rows)
 
 
-def test_versions_of_one_file_are_widened_and_counts_added():
-    first, second, third = (piece(("p", "f", "x", *values)) for values in ((1, 5), (3, 9), (-2, 4)))
-    assert typed(first, second, third) == [("f", -2, 9, 0, 9)]
+@pytest.mark.parametrize(("name", "rows"), [("f", 3), (".f.log.1", 9)], ids=["base file", "log file, which grew"])
+def test_versions_of_one_file_are_widened(name, rows):
+    first, second, third = (piece(("p", name, "x", *values)) for values in ((1, 5), (3, 9), (-2, 4)))
+    assert typed(first, second, third) == [(name, -2, 9, 0, rows)]
 
 
 def test_other_files_keep_theirs():
     first = piece(("p", "a", "x", 1, 5), ("p", "b", "x", 1, 1), ("p", "c", "x", 7, 8))
     second = piece(("p", "b", "x", 2, 3), ("p", "d", "x", 0, 0))
-    assert typed(first, second) == [("a", 1, 5, 0, 3), ("b", 1, 3, 0, 6), ("c", 7, 8, 0, 3), ("d", 0, 0, 0, 3)]
+    assert typed(first, second) == [("a", 1, 5, 0, 3), ("b", 1, 3, 0, 3), ("c", 7, 8, 0, 3), ("d", 0, 0, 0, 3)]
 
 
 def test_a_version_of_nulls_takes_no_part_in_the_bounds():
-    assert typed(piece(("p", "f", "x", 1, 5)), piece(("p", "f", "x", None, None))) == [("f", 1, 5, 3, 6)]
-    assert typed(piece(("p", "f", "x", None, None)), piece(("p", "f", "x", 1, 5))) == [("f", 1, 5, 3, 6)]
+    assert typed(piece(("p", "f", "x", 1, 5)), piece(("p", "f", "x", None, None))) == [("f", 1, 5, None, 3)]
+    assert typed(piece(("p", "f", "x", None, None)), piece(("p", "f", "x", 1, 5))) == [("f", 1, 5, None, 3)]
 
 
 def test_an_unknown_bound_makes_the_merged_one_unknown():
@@ -50,7 +51,7 @@ def test_an_unknown_bound_makes_the_merged_one_unknown():
     hfile, _ = records.column_stats_records(table).hfiles(1)[0]
     unknown = SourceRecords("test", HFileReader(hfile, "test").entries(), parse_text(SCHEMA_JSON))
     for pieces in ((unknown, piece(("p", "f", "x", 0, 9))), (piece(("p", "f", "x", 0, 9)), unknown)):
-        assert typed(*pieces) == [("f", None, 9, 0, 6)]
+        assert typed(*pieces) == [("f", None, 9, 0, 3)]
 
 
 def test_deletions_take_what_is_before_them():
