@@ -80,12 +80,9 @@ def zone_of(name: str) -> dt.tzinfo:
     """
     if name.upper() in {"UTC", "GMT", "Z"}:
         return dt.UTC
-    if re.fullmatch(r"[+-]\d{2}:\d{2}", name):
-        zone = _offset(name)
-        if zone is not None:
-            return zone
     try:
-        return zoneinfo.ZoneInfo(name)
+        offset = _offset(name) if re.fullmatch(r"[+-]\d{2}:\d{2}", name) else None
+        return zoneinfo.ZoneInfo(name) if offset is None else offset
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         raise ExpressionError(f"there is no time zone {name!r}; use a name such as Europe/Berlin, or UTC") from None
 

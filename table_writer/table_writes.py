@@ -123,6 +123,9 @@ class TableWrites(ClusterCalls, ABC, Generic[Rows]):
             ArgumentError: a path is empty, which in a table without partitions would be that of all rows.
         """
         names = [partitions] if isinstance(partitions, str) else list(partitions)
+        for name in names:
+            if not isinstance(name, str):
+                raise ArgumentError(f"paths of partitions are texts, which {name!r} is not")
         if any(not name.strip("/") for name in names):
             raise ArgumentError(
                 "an empty text is no path of a partition; it would mean all rows of a table without partitions, which "

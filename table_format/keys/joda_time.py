@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from table_format.errors import OptionError, RecordError
 
+_DAY_MINUTES = 24 * 60
 _TOKEN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 _MONTHS = (
     "January",
@@ -40,7 +41,8 @@ def parse_zone(name: str | None) -> tzinfo | None:
     offset = re.fullmatch(r"(?:GMT|UTC|UT)?([+-])(\d{1,2})(?::?(\d{2}))?", name)
     if offset:
         minutes = int(offset[2]) * 60 + int(offset[3] or 0)
-        return timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes))
+        if minutes < _DAY_MINUTES:
+            return timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes))
     if name in ("UTC", "GMT", "Z", "UT"):
         return UTC
     try:

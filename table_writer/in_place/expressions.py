@@ -86,6 +86,8 @@ class Expressions:
             trees = sqlglot.parse(text, dialect=self.dialect)
         except sqlglot.errors.SqlglotError as error:
             raise FilterSyntaxError(f"{text!r} is no SQL expression: {str(error).splitlines()[0]}") from error
+        except RecursionError:
+            raise FilterSyntaxError(f"an expression of {len(text):,} characters is nested too deeply") from None
         tree = trees[0] if len(trees) == 1 else None
         for kind, what in _REFUSED.items():
             if tree is not None and tree.find(kind) is not None:

@@ -112,6 +112,8 @@ def test_no_partition_is_named_by_an_empty_text(tmp_path: Path) -> None:
     for names in ("", "/", ["b", ""]):
         with pytest.raises(ArgumentError, match=r'an empty text is no path.*delete\("true"\) deletes'):
             table.delete_partitions(names)
+    with pytest.raises(ArgumentError, match="paths of partitions are texts, which 5 is not"):
+        table.delete_partitions([5])  # type: ignore[list-item]
     assert content(table) == [row(1), row(2)]
     assert table.delete("true").rows_deleted == 2
 

@@ -1,5 +1,7 @@
 """Record keys, partition paths and buckets against what Apache Hudi wrote."""
 
+import datetime as dt
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from table_format.errors import OptionError, RecordError, SchemaError
 from table_format.keys.bucket_index import BucketHashRule, bucket_ids_of_keys, hash_parts, possible_buckets
 from table_format.keys.java_hash import bucket_id_one
+from table_format.keys.joda_time import parse_zone
 from table_format.keys.key_generator import KeyGenerator, KeySpec, detect_single_field_form, key_spec_of_properties
 from table_format.keys.key_text import key_text, key_texts
 from table_format.keys.partition_values import parse_partition_path, parse_partition_paths, path_segment
@@ -311,3 +314,10 @@ def test_a_bucket_does_not_depend_on_the_other_rows(rule: BucketHashRule, fields
             assert bucket_ids_of_keys(pa.array([key]), hashed, 1009, rule).tolist() == [bucket]
             assert bucket_id_one(hash_parts(key, hashed, rule), 1009) == bucket
             assert bucket in possible_buckets(key, hashed, 1009)
+
+
+@pytest.mark.parametrize("name", ["+25:00", "GMT-99", "+24"])
+def test_offsets_of_a_day_or_more_are_no_time_zones(name):
+    with pytest.raises(OptionError, match="is not a known time zone"):
+        parse_zone(name)
+    assert parse_zone("+14:00").utcoffset(None) == dt.timedelta(hours=14)

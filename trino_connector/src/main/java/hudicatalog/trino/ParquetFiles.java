@@ -15,6 +15,7 @@ import io.trino.parquet.Field;
 import io.trino.parquet.ParquetCorruptionException;
 import io.trino.parquet.ParquetDataSource;
 import io.trino.parquet.ParquetReaderOptions;
+import io.trino.parquet.metadata.BlockMetadata;
 import io.trino.parquet.metadata.ParquetMetadata;
 import io.trino.parquet.predicate.TupleDomainParquetPredicate;
 import io.trino.parquet.reader.MetadataReader;
@@ -185,15 +186,17 @@ final class ParquetFiles {
   private List<Integer> ordinals(ParquetDataSource source, ParquetMetadata footer) throws IOException {
     MessageType schema = footer.getFileMetaData().getSchema();
     Map<List<String>, ColumnDescriptor> descriptors = getDescriptors(schema, schema);
-    List<RowGroupInfo> all =
-        rowGroups(source, footer, schema, descriptors, TupleDomain.all(), 0, Long.MAX_VALUE);
     List<Long> own = rowGroups(source, footer, schema, descriptors, TupleDomain.all(), split.start(), split.length())
         .stream().map(RowGroupInfo::fileRowOffset).toList();
     List<Integer> ordinals = new ArrayList<>();
-    for (int i = 0; i < all.size(); i++) {
-      if (own.contains(all.get(i).fileRowOffset())) {
-        ordinals.add(i);
+    long offset = 0;
+    int ordinal = 0;
+    for (BlockMetadata group : footer.getBlocks()) {
+      if (group.rowCount() > 0 && own.contains(offset)) {  // Trino leaves out groups without rows
+        ordinals.add(ordinal);
       }
+      offset += group.rowCount();
+      ordinal++;
     }
     return ordinals;
   }
