@@ -10,7 +10,7 @@ takes less.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +27,7 @@ from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.metadata import instants
 from table_writer.metadata.recovery import metadata_partitions
-from table_writer.services.clean_plan import change_times, find_horizon, seen_by_all
+from table_writer.services.clean_plan import ChangeTimes, change_times, find_horizon, seen_by_all
 from table_writer.timeline.instants import pending_work
 from table_writer.timeline.options import ArchiveOptions, CleaningPolicy, ProtocolOptions
 
@@ -90,9 +90,7 @@ def metadata_instants(client: TableClient, data: Timeline, options: ArchiveOptio
     return _up_to(own, _oldest(own, options.least, limits))
 
 
-def _counts(
-    client: TableClient, timeline: Timeline, options: ProtocolOptions, changed: Mapping[str, int]
-) -> _Counts | None:
+def _counts(client: TableClient, timeline: Timeline, options: ProtocolOptions, changed: ChangeTimes) -> _Counts | None:
     """How many writes stay, which is more than the options say where cleaning retains more; None: all of them."""
     archive, clean = options.archive, options.clean
     if clean.policy is CleaningPolicy.VERSIONS:

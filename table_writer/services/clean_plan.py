@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,6 +24,9 @@ from table_format.slices.file_slices import replaced_file_groups
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.timeline.options import CleaningPolicy, CleanOptions
+
+#: See `change_times`.
+ChangeTimes = Callable[[], Mapping[str, int]]
 
 #: A thousand years; more are beyond the calendar.
 _MOST_HOURS: Final = 24 * 366 * 1000
@@ -64,7 +68,7 @@ def find_horizon(
     options: CleanOptions,
     timezone: str,
     now: dt.datetime,
-    changed: Mapping[str, int],
+    changed: ChangeTimes,
 ) -> Horizon | None:
     """The oldest state to keep; None when nothing is old enough to delete.
 
@@ -98,15 +102,15 @@ def find_horizon(
     return Horizon(_first_after(writes, earliest, changed), protected)
 
 
-def change_times(client: TableClient, timeline: Timeline) -> dict[str, int]:
-    """Modification times of the timeline's files by name, epoch milliseconds.
+def change_times(client: TableClient, timeline: Timeline) -> ChangeTimes:
+    """Modification times of the timeline's files by name, epoch milliseconds, listed when they are needed first.
 
     Instants tell when writes began; these times, made under the table's lock, tell in which order they completed.
     """
-    return {entry.name: entry.mtime_ms for entry in client.storage.list(timeline.folder)}
+    return functools.cache(lambda: {entry.name: entry.mtime_ms for entry in client.storage.list(timeline.folder)})
 
 
-def seen_by_all(timeline: Timeline, pending: Sequence[Instant], changed: Mapping[str, int]) -> str | None:
+def seen_by_all(timeline: Timeline, pending: Sequence[Instant], changed: ChangeTimes) -> str | None:
     """The newest write that all of these pending instants saw completed when they began.
 
     With concurrent writers a write may complete after another one of a later time has begun, which goes on reading the
@@ -122,19 +126,22 @@ def seen_by_all(timeline: Timeline, pending: Sequence[Instant], changed: Mapping
     """
     if not pending:
         return None
-    oldest = min(instant.time for instant in pending)
-    begun = min(changed.get(instant.at(State.REQUESTED).file_name, 0) for instant in pending)
-    if changed:
-        late = [write.time for write in timeline.writes if changed.get(write.file_name, begun) >= begun]
+    oldest, times = min(instant.time for instant in pending), changed()
+    begun = min(times.get(instant.at(State.REQUESTED).file_name, 0) for instant in pending)
+    if times:
+        late = [write.time for write in timeline.writes if times.get(write.file_name, begun) >= begun]
         oldest = min([oldest, *late])
     return max((write.time for write in timeline.writes if write.time < oldest), default="")
 
 
-def _first_after(writes: Sequence[Instant], earliest: Instant, changed: Mapping[str, int]) -> Instant:
+def _first_after(writes: Sequence[Instant], earliest: Instant, changed: ChangeTimes) -> Instant:
     """The first write by time that did not complete before `earliest`: what it replaced is of a later state, too."""
-    completed = changed.get(earliest.file_name, 0)
-    older = (write for write in writes if write.time < earliest.time)
-    return next((write for write in older if 0 < completed < changed.get(write.file_name, 0)), earliest)
+    older = [write for write in writes if write.time < earliest.time]
+    if not older:
+        return earliest
+    times = changed()
+    completed = times.get(earliest.file_name, 0)
+    return next((write for write in older if 0 < completed < times.get(write.file_name, 0)), earliest)
 
 
 def plan_clean(

@@ -59,7 +59,7 @@ def test_plans_equal_apaches(name, time, tmp_path):
     files = pa.table({"partition": [p for p, _ in rows], "file_name": [n for _, n in rows]})
     retained = sum(1 for write in then.writes if write.time >= theirs.earliest_instant.time)
     options = CleanOptions(commits=retained)
-    horizon = find_horizon(then, options, "UTC", NOW, {})
+    horizon = find_horizon(then, options, "UTC", NOW, dict)
     ours = plan_clean(then, files, replaced_file_groups(then), horizon=horizon, options=options)
     assert {p: sorted(x.rsplit("/", 1)[-1] for x in paths) for p, paths in ours.files.items()} == {
         p: sorted(x.rsplit("/", 1)[-1] for x in paths) for p, paths in theirs.files.items()
@@ -300,7 +300,7 @@ def test_uncommitted_and_foreign_files_are_no_business_of_cleaning(client, stora
         storage, tuple(i if i.time < timeline.writes[2].time else i.at(State.INFLIGHT) for i in timeline.instants)
     )
     options = CleanOptions(commits=1)
-    horizon = find_horizon(pending, options, "UTC", NOW, {})
+    horizon = find_horizon(pending, options, "UTC", NOW, dict)
     assert horizon.earliest == timeline.writes[1]
     files = list_data_files(storage)
     assert (
@@ -339,7 +339,7 @@ def test_many_files(client, storage):
     shuffled = [names[i] for i in np.random.default_rng(1).permutation(len(names))]
     files = pa.table({"partition": ["p"] * len(names), "file_name": shuffled})
     options = CleanOptions(commits=2)
-    horizon = find_horizon(timeline, options, "UTC", NOW, {})
+    horizon = find_horizon(timeline, options, "UTC", NOW, dict)
     none = pa.table({c: pa.array([], pa.string()) for c in ("partition", "file_id", "replaced_at")})
     plan = plan_clean(timeline, files, none, horizon=horizon, options=options)
     kept = set(names) - {path.split("/")[1] for path in plan.files["p"]}
