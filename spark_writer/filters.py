@@ -127,7 +127,7 @@ def from_spark_column(column: Column, table: DataFrame | StructType) -> HudiExpr
 def _of_text(condition: Any, zone: str) -> HudiExpression:
     """A Catalyst condition by its SQL text, where that means what it says."""
     text = str(condition.sql())
-    strange = _strange_class(json.loads(condition.toJSON()), text)
+    strange = _strange_class(json.loads(condition.toJSON()), condition, text)
     if strange is not None:
         return Unknown(f"{strange} in {_shown(condition)}")
     return _without_ambiguous_times(parse_sql(text, "spark"), zone)
@@ -145,17 +145,19 @@ def conjuncts(condition: Any) -> list[Any]:
     return parts
 
 
-def _strange_class(nodes: Sequence[Mapping[str, Any]], text: str) -> str | None:
+def _strange_class(nodes: Sequence[Mapping[str, Any]], expression: Any, text: str) -> str | None:
     """The first class of an expression whose text may mean something else; None if there is none.
 
     Args:
         nodes: of the expression's JSON.
-        text: its SQL. Spark 3.5 leaves out the escape character of LIKE.
+        expression: a Catalyst expression.
+        text: its SQL. Spark 3.5 leaves out the escape character of LIKE, and so does the JSON of all releases.
     """
-    escaping = sum(1 for node in nodes if node.get("escapeChar", "\\") != "\\")
-    if escaping > _QUOTED.sub("", text).count(" ESCAPE "):
-        return "LIKE with ESCAPE"
-    kinds = (str(node["class"]) for node in nodes)
+    kinds = [str(node["class"]) for node in nodes]
+    if f"{_CATALYST}Like" in kinds:
+        shown = str(expression.toString())
+        if shown.count(" ESCAPE ") > _QUOTED.sub("", text).count(" ESCAPE ") or " more fields" in shown:
+            return "LIKE with ESCAPE"
     return next((kind.rpartition(".")[2] for kind in kinds if kind.removeprefix(_CATALYST) not in _UNDERSTOOD), None)
 
 
@@ -205,7 +207,7 @@ def _from_catalyst(  # noqa: PLR0911  # one line a reason
     names: dict[str, str] = {}
     nodes = json.loads(expression.toJSON())
     text = str(expression.sql())
-    strange = _strange_class(nodes, text)
+    strange = _strange_class(nodes, expression, text)
     if strange is not None:
         return Unknown(f"{strange} in {_shown(expression)}")
     for node in nodes:

@@ -13,7 +13,7 @@ from unittest import mock
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from hudi_catalog import Table, create_table, open_table
+from hudi_catalog import Table, create_table, explain_scan, open_table
 from spark_writer.read import dataframe
 from spark_writer.read.jvm import Jvm
 from table_writer.encoding.float_chunks import FloatLeaves
@@ -132,6 +132,9 @@ def check_escapes_in_patterns(spark: SparkSession, path: str) -> None:
         for condition in ("name LIKE 'x/_y%' ESCAPE '/'", "name LIKE 'x!_y%' ESCAPE '!' OR name = ' ESCAPE '"):
             assert [row.id for row in frame.where(condition).collect()] == [0]
             assert [row.id for row in table.to_spark(spark, condition).collect()] == [0]
+        without = frame.where("name LIKE 'zz%'")
+        assert [row.id for row in without.collect()] == [2]
+        assert "1 of 3 files" in explain_scan(without)
 
 
 def check_columns_that_came_and_widened_since(spark: SparkSession, path: str) -> None:
