@@ -56,13 +56,8 @@ def data_instants(client: TableClient, timeline: Timeline, options: ProtocolOpti
     counts = _counts(client, timeline, options, changed)
     if counts is None or len(timeline.writes) <= counts.most:
         return []
-    # savepoints are made under the table's lock: a pending one is of a process that died
-    pending = [instant for instant in pending_work(client, timeline) if instant.action != Action.SAVEPOINT]
-    limits = [
-        seen_by_all(timeline, pending, changed),
-        _first_savepoint(timeline),
-        _metadata_limit(client, timeline),
-    ]
+    seen = seen_by_all(timeline, pending_work(client, timeline), changed)
+    limits = [seen, _first_savepoint(timeline), _metadata_limit(client, timeline)]
     if options.archive.after_cleans:
         limits.append(_last_clean(timeline))
     writes = _oldest(timeline, counts.least, limits)

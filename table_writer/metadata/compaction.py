@@ -124,8 +124,7 @@ def most_deltacommits(options: Mapping[str, str]) -> int:
 
 def _is_blocked(client: TableClient, data: Timeline, metadata: Timeline, latest: str) -> bool:
     """Whether an instant is pending: its rollback must stay possible in the metadata table."""
-    pending = [instant for instant in pending_work(client, data) if instant.action != Action.SAVEPOINT]
-    return any(instant.time <= latest for instant in pending) or bool(metadata.pending)
+    return any(instant.time <= latest for instant in pending_work(client, data)) or bool(metadata.pending)
 
 
 def _execute(
@@ -154,7 +153,7 @@ def _execute(
     content = instants.commit_content(written, "COMPACT", compacted=True)
     with contextlib.suppress(AlreadyExistsError):
         instants.complete(storage, time, Action.COMPACTION, content)
-    if not any(pending.action != Action.SAVEPOINT and pending.time <= time for pending in pending_work(client, data)):
+    if not any(pending.time <= time for pending in pending_work(client, data)):
         _empty_groups(storage, emptied, valid, instants.last_compaction(metadata))
 
 

@@ -181,10 +181,12 @@ def requested_replace(timeline: Timeline, instant: Instant) -> RequestedReplaceM
 def pending_work(client: TableClient, timeline: Timeline) -> list[Instant]:
     """Pending instants on which somebody may work, oldest first.
 
-    Not an indexing while Apache's indexer builds nothing: its CREATE INDEX leaves one for ever when it fails early.
+    Not an indexing while Apache's indexer builds nothing: its CREATE INDEX leaves one for ever when it fails early. Nor
+    a savepoint, which has no files and is made under the table's lock: one that is left is of a dead process.
     """
     is_building = bool(client.config.raw.get(layout.INFLIGHT_PARTITIONS_KEY, "").strip())
-    return [one for one in timeline.pending if is_building or one.action != Action.INDEXING]
+    idle = {Action.SAVEPOINT} if is_building else WITHOUT_FILES
+    return [one for one in timeline.pending if one.action not in idle]
 
 
 def unlisted_writes(client: TableClient, timeline: Timeline) -> list[Instant]:
@@ -194,7 +196,7 @@ def unlisted_writes(client: TableClient, timeline: Timeline) -> list[Instant]:
     as a write does. Apache Hudi waits for plans as well, and so does a table without a listing of files, which the
     index would bring: Apache refuses to roll back what is older than the metadata table.
     """
-    pending = [one for one in pending_work(client, timeline) if one.action != Action.SAVEPOINT]
+    pending = pending_work(client, timeline)
     if layout.FILES not in client.config.metadata_partitions:
         return pending
     return [one for one in pending if one.state is not State.REQUESTED or not is_clustering(timeline, one)]

@@ -63,6 +63,15 @@ def test_what_a_pending_write_may_read_stays(client):
 
 
 @pytest.mark.slow
+def test_a_savepoint_that_died_half_way_keeps_nothing(client, storage):
+    times = grow(client, 30)
+    storage.create(instant_path(Instant(times[0], Action.SAVEPOINT, State.INFLIGHT)), b"")
+    report = archive(client, SHORT)
+    assert times[0] in report.instants
+    assert report.metadata_instants
+
+
+@pytest.mark.slow
 def test_savepoints_stay_with_all_that_follows(client, storage):
     times = grow(client, 8)
     storage.create(instant_path(Instant(times[2], Action.SAVEPOINT, State.COMPLETED)), b"")
