@@ -126,10 +126,18 @@ def from_spark_column(column: Column, table: DataFrame | StructType) -> HudiExpr
 
 def _of_text(condition: Any, zone: str) -> HudiExpression:
     """A Catalyst condition by its SQL text, where that means what it says."""
-    text = str(condition.sql())
-    strange = _strange_class(json.loads(condition.toJSON()), condition, text)
+    nodes = json.loads(condition.toJSON())
+    strange = _strange_class(nodes)
     if strange is not None:
         return Unknown(f"{strange} in {_shown(condition)}")
+    return _parsed(condition, nodes, zone)
+
+
+def _parsed(condition: Any, nodes: Sequence[Mapping[str, Any]], zone: str) -> HudiExpression:
+    """The SQL text of a condition whose classes are all understood."""
+    text = str(condition.sql())
+    if _lacks_escape(nodes, condition, text):
+        return Unknown(f"LIKE with ESCAPE in {_shown(condition)}")
     return _without_ambiguous_times(parse_sql(text, "spark"), zone)
 
 
@@ -145,19 +153,20 @@ def conjuncts(condition: Any) -> list[Any]:
     return parts
 
 
-def _strange_class(nodes: Sequence[Mapping[str, Any]], expression: Any, text: str) -> str | None:
-    """The first class of an expression whose text may mean something else; None if there is none.
+def _lacks_escape(nodes: Sequence[Mapping[str, Any]], expression: Any, text: str) -> bool:
+    """Whether the SQL text of an expression may lack the escape character of a LIKE.
 
-    Args:
-        nodes: of the expression's JSON.
-        expression: a Catalyst expression.
-        text: its SQL. Spark 3.5 leaves out the escape character of LIKE, and so does the JSON of all releases.
+    Spark 3.5 leaves it out there, and all releases leave it out of the JSON.
     """
-    kinds = [str(node["class"]) for node in nodes]
-    if f"{_CATALYST}Like" in kinds:
-        shown = str(expression.toString())
-        if shown.count(" ESCAPE ") > _QUOTED.sub("", text).count(" ESCAPE ") or " more fields" in shown:
-            return "LIKE with ESCAPE"
+    if all(node["class"] != f"{_CATALYST}Like" for node in nodes):
+        return False
+    shown = str(expression.toString())
+    return shown.count(" ESCAPE ") > _QUOTED.sub("", text).count(" ESCAPE ") or " more fields" in shown
+
+
+def _strange_class(nodes: Sequence[Mapping[str, Any]]) -> str | None:
+    """The first class of an expression, of its JSON, whose text may mean something else; None if there is none."""
+    kinds = (str(node["class"]) for node in nodes)
     return next((kind.rpartition(".")[2] for kind in kinds if kind.removeprefix(_CATALYST) not in _UNDERSTOOD), None)
 
 
@@ -206,8 +215,7 @@ def _from_catalyst(  # noqa: PLR0911  # one line a reason
 ) -> HudiExpression:
     names: dict[str, str] = {}
     nodes = json.loads(expression.toJSON())
-    text = str(expression.sql())
-    strange = _strange_class(nodes, expression, text)
+    strange = _strange_class(nodes)
     if strange is not None:
         return Unknown(f"{strange} in {_shown(expression)}")
     for node in nodes:
@@ -227,10 +235,10 @@ def _from_catalyst(  # noqa: PLR0911  # one line a reason
     for position in range(references.size()):
         # a field of _metadata comes as a column of its bare name, and the JSON does not show what tells them apart
         attribute = references.apply(position)
-        notes = attribute.metadata().json()  # a call each
-        if any(key in notes for key in _OF_FILES):
+        text = attribute.metadata().json()  # a call each
+        if any(key in text for key in _OF_FILES):
             return Unknown(f"_metadata.{attribute.name()} is of files, not of rows")
-    parsed = _without_ambiguous_times(parse_sql(text, "spark"), time_zone)
+    parsed = _parsed(expression, nodes, time_zone)
     result = fold(parsed, lambda node, children: _resolved(node, children, names))
     bind(result, schema, case_sensitive=True, time_zone=time_zone)  # what cannot be bound is not understood
     return result

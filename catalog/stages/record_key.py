@@ -113,7 +113,7 @@ def _repeating_write(snapshot: Snapshot) -> str | None:
     for write in timeline.writes[1:]:
         try:
             operation = read_operation_type(timeline.read(write), timeline.path(write))
-        except (CorruptFileError, MissingFileError, RecordIndexError) as error:
+        except (CorruptFileError, MissingFileError) as error:
             return f"whether keys have one row each is not known: {error}"
         if operation not in _KEEP_KEYS_UNIQUE:
             return (
@@ -201,7 +201,7 @@ def _by_index(
             some = positions[start : start + _BLOOM_FILES_AT_ONCE]
             known = _known_filters(snapshot, table, stage_input.rows[some])
             may_hold.update({int(some[at]): bool(bloom.may_contain(texts).any()) for at, bloom in known})
-    except (CorruptFileError, MissingFileError, RecordIndexError) as error:
+    except (CorruptFileError, MissingFileError) as error:
         return {}, f"bloom filters cannot be read: {error}"
     return may_hold, "no file that is left has a bloom filter that could help"
 

@@ -182,10 +182,9 @@ def _chunks(footer: BaseFileFooter, column: str, groups: Sequence[int]) -> list[
 def _bounds(chunks: list[Any], counts: list[int | None], stored: pa.DataType, kind: pa.DataType) -> tuple[Any, Any]:
     if types.is_floating(stored) or types.is_floating(kind):
         return None, None
-    if types.is_integer(stored) and not types.is_integer(kind) and not types.is_decimal(kind):
-        return None, None  # integers that are read as text have another order
-    if types.is_decimal(stored) and not types.is_decimal(kind):
-        return None, None  # and so have decimals
+    as_integers = types.is_integer(stored) and types.is_integer(kind)
+    if (types.is_integer(stored) or types.is_decimal(stored)) and not (as_integers or types.is_decimal(kind)):
+        return None, None  # numbers that are read as text have another order
     stored_bounds: list[Any] = []
     for chunk, nulls in zip(chunks, counts, strict=True):
         if nulls == chunk.num_values:

@@ -160,8 +160,8 @@ def parse_time(text: str, pattern: str, zone: tzinfo | None) -> ParsedTime | Non
     hour = int(fields.get("H") or 0)
     if "h" in fields:
         hour = int(fields["h"]) % 12 + (12 if (fields.get("a") or "").upper() == "PM" else 0)
-    offset = _parse_offset(fields["Z"]) if "Z" in fields else None
     try:
+        offset = _parse_offset(fields["Z"]) if "Z" in fields else None
         moment = datetime(
             _year(fields.get("y")),
             _month(fields.get("M")),

@@ -283,10 +283,13 @@ def completed_since(timeline: Timeline, own: Instant, before: TimelineState) -> 
 def _check_schema(
     own: Instant, other: Instant, before: str | None, other_metadata: CommitMetadata, own_metadata: CommitMetadata
 ) -> None:
-    """Refuse a schema that lacks columns which another writer has just added: readers would lose them."""
+    """Refuse a schema that lacks columns which another writer has just added: readers would lose them.
+
+    Of two overlapping writes readers take the schema of the greater instant, whichever completed first.
+    """
     schema = other_metadata.extra_metadata.get(SCHEMA_KEY)
     ours = own_metadata.extra_metadata.get(SCHEMA_KEY)
-    if not schema or schema == ours or (schema == before and other.time < own.time):
+    if not schema or schema == ours:
         return
     columns, own_columns = _columns(schema), _columns(ours) if ours else None
     if columns == own_columns:
@@ -296,7 +299,6 @@ def _check_schema(
             f"{own.time}: instant {other.time} ({other.action}) changed the table's schema {_MEANWHILE}"
         )
     if other.time > own.time and own_columns is not None:
-        # readers take the schema of the greatest instant, which lacks what this write changes
         raise ConflictError(
             f"{own.time}: instant {other.time} ({other.action}) kept the table's schema, which this write changes, "
             "while it was under way; nothing was written, try again"

@@ -266,6 +266,7 @@ def plan_table(
     now: dt.datetime | None = None,
     *,
     metadata: MetadataTable | None = None,
+    changed: ChangeTimes | None = None,
 ) -> PlannedClean | None:
     """Plan a clean of a table; None when there is nothing to delete.
 
@@ -275,9 +276,10 @@ def plan_table(
         options: see `CleanOptions`.
         now: the end of the hours that are kept; the present by default.
         metadata: the metadata table of an earlier moment; what was read of it is not read again.
+        changed: see `change_times`, which is called without it.
     """
-    now = now or dt.datetime.now(dt.UTC)
-    horizon = find_horizon(timeline, options, client.config.timeline_timezone, now, change_times(client, timeline))
+    now, changed = now or dt.datetime.now(dt.UTC), changed or change_times(client, timeline)
+    horizon = find_horizon(timeline, options, client.config.timeline_timezone, now, changed)
     if horizon is None:
         return None
     partitions = _changed_partitions(timeline, horizon) if options.incremental else None
@@ -351,9 +353,11 @@ def note_cleaned(client: TableClient, timeline: Timeline, options: CleanOptions,
     last = _last_clean(timeline)
     if _savepoints(timeline) or (last is not None and (_cleaned_until(last) or "") >= first):
         return
-    now = dt.datetime.now(dt.UTC)
-    horizon = find_horizon(timeline, options, client.config.timeline_timezone, now, change_times(client, timeline))
-    if horizon is None or horizon.earliest is None or plan_table(client, timeline, options, now) is not None:
+    now, changed = dt.datetime.now(dt.UTC), change_times(client, timeline)
+    horizon = find_horizon(timeline, options, client.config.timeline_timezone, now, changed)
+    if horizon is None or horizon.earliest is None:
+        return
+    if plan_table(client, timeline, options, now, changed=changed) is not None:
         return
     client.storage.overwrite(f"{timeline.history_folder}/{_NOTE}", horizon.earliest.time.encode())
 

@@ -184,9 +184,7 @@ class _Clock:
                 now = time.monotonic()
                 for pulse in [pulse for pulse, due in self._due.items() if due <= now]:
                     self._due[pulse] = now + pulse.pause
-                    with contextlib.suppress(
-                        RuntimeError
-                    ):  # no further thread can start now; the next beat tries again
+                    with contextlib.suppress(RuntimeError):  # no thread can start; the next beat tries again
                         pulse.beat()
                 self._wakes = min(self._due.values(), default=now + _LONGEST_PAUSE)
                 self._changed.wait(self._wakes - now)

@@ -71,6 +71,8 @@ def test_scans_are_joined_as_they_are(orders: hudi_catalog.Table, tmp_path: Path
         ({"id": "order_id"}, "semi", {"columns": ["line"]}, "the join has no column 'line'"),
         ({"id": "order_id"}, "left", {"suffix": ""}, "both sides have a column 'v'"),
         ([], "left", {}, "join needs on"),
+        (None, "left", {}, "join needs on"),
+        ([1], "left", {}, "join needs on"),
         ({"id": "v"}, "full", {}, "id is a int64 on the left and a string on the right"),
     ],
 )

@@ -169,6 +169,11 @@ def test_files_that_cannot_be_read(folder: Path, name: str, content: str, error:
         read(name)
 
 
+def test_places_that_are_not_known() -> None:
+    with pytest.raises(OptionError, match=r"s3x://bucket/a\.parquet: no file is read from there"):
+        read("s3x://bucket/a.parquet")
+
+
 @pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n\n"])
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_quote_that_is_not_closed(folder: Path, end: str, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:

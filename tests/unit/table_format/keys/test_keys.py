@@ -9,7 +9,7 @@ import pytest
 from table_format.errors import OptionError, RecordError, SchemaError
 from table_format.keys.bucket_index import BucketHashRule, bucket_ids_of_keys, hash_parts, possible_buckets
 from table_format.keys.java_hash import bucket_id_one
-from table_format.keys.joda_time import parse_zone
+from table_format.keys.joda_time import parse_time, parse_zone
 from table_format.keys.key_generator import KeyGenerator, KeySpec, detect_single_field_form, key_spec_of_properties
 from table_format.keys.key_text import key_text, key_texts
 from table_format.keys.partition_values import parse_partition_path, parse_partition_paths, path_segment
@@ -321,3 +321,4 @@ def test_offsets_of_a_day_or_more_are_no_time_zones(name):
     with pytest.raises(OptionError, match="is not a known time zone"):
         parse_zone(name)
     assert parse_zone("+14:00").utcoffset(None) == dt.timedelta(hours=14)
+    assert parse_time("2024-01-02 +2500", "yyyy-MM-dd Z", None) is None

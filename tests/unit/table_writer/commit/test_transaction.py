@@ -211,6 +211,26 @@ def test_a_failed_clean_does_not_fail_the_commit(client, storage, monkeypatch, c
     assert "cleaning failed" in caplog.text
 
 
+def test_what_fails_after_the_commit_by_an_error_of_another_kind_does_not_fail_it(client, monkeypatch, caplog):
+    def failing(*_, **__):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr("table_writer.commit.transaction.clean_locked", failing)
+    upsert(client, FIRST)
+    assert rows_of(client.storage.uri) == FIRST_ROWS
+    assert "is committed; tidying up failed: no room" in caplog.text
+
+
+def test_a_write_that_cannot_begin_is_a_dead_ones(client, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(type(client), "table_schema_json", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            begin(client)
+    [begun] = client.timeline().pending
+    upsert(client, FIRST)
+    assert begun.time not in {instant.time for instant in client.timeline().instants}
+
+
 @pytest.mark.parametrize(
     ("file", "message"),
     [

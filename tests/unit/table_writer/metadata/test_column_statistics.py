@@ -110,6 +110,8 @@ def test_footers_of_narrower_and_missing_columns(tmp_path):
     assert footer_statistics(parsed, "a", pa.float64()).upper is None
     absent = footer_statistics(parsed, "b", pa.string())
     assert (absent.null_count, absent.row_count) == (3, 3)
+    of_other_case = footer_statistics(parsed, "A", pa.int64())
+    assert (of_other_case.lower, of_other_case.null_count, of_other_case.row_count) == (None, None, 3)
 
 
 def test_a_footer_without_statistics(tmp_path):

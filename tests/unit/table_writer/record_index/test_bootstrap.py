@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import tarfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from table_format.errors import RecordError, RecordIndexError, TransactionError, UnsupportedTableError
+from hudi_catalog import create_table, open_table
+from table_format.errors import (
+    CorruptFileError,
+    RecordError,
+    RecordIndexError,
+    TransactionError,
+    UnsupportedTableError,
+)
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.table.client import TableClient
 from table_writer.commit.transaction import WriteTransaction
@@ -379,3 +387,15 @@ def test_a_partition_that_comes_while_an_index_by_partition_is_built(tmp_path: P
     assert index_places(table.client) == data_places(table.client)
     assert report.groups == 5
     assert verify_index(table.client).is_right
+
+
+def test_a_record_index_whose_files_are_lost_is_built_anew(tmp_path) -> None:
+    table = create_table(tmp_path / "t", "id bigint, n bigint", record_key="id", index="RECORD_INDEX")
+    table.insert([{"id": 1, "n": 1}])
+    shutil.rmtree(tmp_path / "t/.hoodie/metadata/record_index")
+    table = open_table(tmp_path / "t")
+    with pytest.raises(CorruptFileError, match="`hudi-catalog index bootstrap` builds it anew"):
+        table.upsert([{"id": 1, "n": 2}])
+    assert table.bootstrap_index().keys == 1
+    open_table(tmp_path / "t").upsert([{"id": 1, "n": 2}])
+    assert open_table(tmp_path / "t").scan(columns=["n"]).to_arrow().to_pylist() == [{"n": 2}]
