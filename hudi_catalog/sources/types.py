@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,20 +23,33 @@ def type_in(columns: pa.Schema | None, name: str) -> pa.DataType | None:
 
 
 def narrowed(table: pa.Table, columns: pa.Schema | None, *, fractions: bool = True) -> pa.Table:
-    """Cast numbers that are wider than the table's, if the values fit.
+    """Cast numbers that are wider than the table's where the values fit, those in structs, lists and maps too.
 
     Args:
         table: rows of a source that has only one width of numbers.
         columns: the columns of the table to write to.
-        fractions: whether the source has only 64-bit floats, which may then be rounded to 32 bits.
+        fractions: whether the source has only 64-bit floats, which may then be rounded to 32 bits. Those in structs,
+            lists and maps are Python's, and always are.
     """
     for position, field in enumerate(table.schema):
         target = type_in(columns, field.name)
-        if target is not None and field.type != target and _is_wider(field.type, target, fractions=fractions):
-            column = _cast(table.column(position), target)
-            if column is not None:
-                table = table.set_column(position, pa.field(field.name, target), column)
+        if target is None or field.type == target or types.is_null(field.type):
+            continue
+        column = _narrowed(table.column(position), target, fractions=fractions)
+        table = table.set_column(position, pa.field(field.name, column.type), column)
     return table
+
+
+_Path = tuple[str, ...]
+
+
+def _narrowed(column: Any, target: pa.DataType, *, fractions: bool) -> Any:
+    wider = list(_wider_numbers(column.type, target, fractions=fractions))
+    narrow = _cast(column, _replaced(column.type, target, wider))
+    if narrow is None:  # a value does not fit: only its own numbers stay wide
+        fitting = [path for path in wider if _cast(column, _replaced(column.type, target, [path])) is not None]
+        narrow = column.cast(_replaced(column.type, target, fitting))
+    return narrow
 
 
 def _cast(column: Any, target: pa.DataType) -> Any:
@@ -47,30 +60,49 @@ def _cast(column: Any, target: pa.DataType) -> Any:
         return None
 
 
-def _is_wider(kind: Any, target: Any, *, fractions: bool) -> bool:
-    """Whether a type differs from another one only by wider numbers."""
-    if types.is_integer(target) and kind in (pa.int64(), pa.float64()):
-        return True
-    if target == pa.float32() and kind == pa.float64():
-        return fractions
+def _wider_numbers(kind: Any, target: Any, *, fractions: bool, path: _Path = ()) -> Iterator[_Path]:
+    """Where in a type there are wider numbers than in another one, or nothing but nulls."""
+    pairs = _inner_types(kind, target)
+    if pairs:
+        for name, (own, other) in pairs.items():
+            yield from _wider_numbers(own, other, fractions=fractions, path=(*path, name))
+    elif (
+        types.is_null(kind)
+        or (types.is_integer(target) and kind in (pa.int64(), pa.float64()))
+        or (target == pa.float32() and kind == pa.float64() and (fractions or path))
+    ):
+        yield path
+
+
+def _replaced(kind: Any, target: Any, paths: Collection[_Path], path: _Path = ()) -> Any:
+    """A type that is as another one in some places."""
+    if path in paths:
+        return target
+    pairs = _inner_types(kind, target)
+    inner = {name: _replaced(own, other, paths, (*path, name)) for name, (own, other) in pairs.items()}
+    if not inner:
+        return kind
+    if types.is_map(kind):
+        return arrow.map_(inner["key"], inner["value"])
+    if types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(inner["element"]))
+    return pa.struct([field.with_type(inner.get(field.name, field.type)) for field in _fields(kind)])
+
+
+def _inner_types(kind: Any, target: Any) -> dict[str, tuple[Any, Any]]:
+    """The types that two nested types of one kind consist of, where both have them."""
     if types.is_struct(kind) and types.is_struct(target):
-        own, other = _members(kind), _members(target)
-        # pyarrow before 24 sorts the members of dicts by name, and casts them by name
-        return own.keys() == other.keys() and all(
-            own[name] == other[name] or _is_wider(own[name], other[name], fractions=fractions) for name in own
-        )
+        others = {field.name: field.type for field in _fields(target)}
+        return {field.name: (field.type, others[field.name]) for field in _fields(kind) if field.name in others}
     if types.is_map(kind) and types.is_map(target):
-        pairs = ((kind.key_type, target.key_type), (kind.item_type, target.item_type))
-        return all(own == other or _is_wider(own, other, fractions=fractions) for own, other in pairs)
+        return {"key": (kind.key_type, target.key_type), "value": (kind.item_type, target.item_type)}
     if types.is_list(kind) and types.is_list(target):
-        same = kind.value_type == target.value_type
-        return same or _is_wider(kind.value_type, target.value_type, fractions=fractions)
-    return False
+        return {"element": (kind.value_type, target.value_type)}
+    return {}
 
 
-def _members(kind: Any) -> dict[str, pa.DataType]:
-    fields = [kind.field(index) for index in range(kind.num_fields)]
-    return {field.name: field.type for field in fields}
+def _fields(kind: Any) -> list[pa.Field[Any]]:
+    return [kind.field(index) for index in range(kind.num_fields)]
 
 
 def decoded(schema: pa.Schema) -> tuple[pa.Schema, Callable[[pa.RecordBatch], pa.RecordBatch] | None]:
@@ -174,7 +206,7 @@ def _has_clock_times(kind: Any) -> bool:
     if types.is_map(kind):
         return _has_clock_times(kind.item_type)
     if types.is_struct(kind):
-        return any(map(_has_clock_times, _members(kind).values()))
+        return any(_has_clock_times(field.type) for field in _fields(kind))
     return hasattr(kind, "value_type") and _has_clock_times(kind.value_type)
 
 

@@ -179,17 +179,17 @@ def missing_instants(timeline: Timeline, metadata_timeline: Timeline) -> str | N
     if timeline.layout != metadata_timeline.layout:
         return "its timeline has another layout than the table's; an upgrade was interrupted"
     first = min(instant.time for instant in metadata_timeline.instants)
-    built = [instant for instant in metadata_timeline.completed if layout.builds_partition(instant.time)]
-    last_built = max((instant.time for instant in built), default="")
-    # In layout 2 such an instant has only its completion time, not the state of the table that it was built from.
-    built_until = min((instant.completion_time or "" for instant in built), default="")
+    # The table's files are listed once, by the first build; later ones build other partitions. In layout 2 it has only
+    # its completion time, not the state of the table that it was built from.
+    built = (one.completion_time or "" for one in metadata_timeline.completed if layout.builds_partition(one.time))
+    built_until = min(built, default="")
     for undoing in timeline.undoing:
         if undoing.instant.time not in done:
             return f"it does not have what the {undoing.instant} takes back"
     for instant in timeline.completed:
         if instant.action not in WRITE_ACTIONS or instant.time in done:
             continue
-        if instant.time <= max(first, last_built[:17]):
+        if instant.time <= first:
             continue
         if timeline.layout > 1 and (timeline.completion_time(instant.time) or "~") < built_until:
             continue

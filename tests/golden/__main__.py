@@ -17,6 +17,7 @@ SCRIPTS = (
     "histories.make",
     "spark_filters.make",
     "schema_on_read",
+    "unlisted_commit",
     "row_groups",
     "indexes",
     "metadata_files.make",

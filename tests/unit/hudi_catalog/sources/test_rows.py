@@ -17,6 +17,7 @@ import pytest
 from hudi_catalog import create_table
 from hudi_catalog.sources.rows import arrow_rows
 from table_format.errors import ArgumentError, OptionError, RecordError, SchemaError
+from table_format.schema.evolution import conform, merge_schemas
 from table_writer.writer import TableWriter
 
 CLOCK = dt.datetime(2026, 7, 1, 12)  # noqa: DTZ001  # without a zone on purpose
@@ -119,6 +120,42 @@ def test_numbers_of_python_take_the_width_of_the_table() -> None:
     assert wide.field("id").type == wide.field("extra").type == pa.int64()
     assert read([{"id": 1}, {"part": 1.5}], columns) == [{"id": 1, "part": None}, {"id": None, "part": 1.5}]
     assert arrow_rows(pa.table({"id": [1]}), columns).schema.field("id").type == pa.int64()  # said outright
+
+
+INNER = pa.struct([("x", pa.int32()), ("y", pa.string()), ("f", pa.float32())])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (INNER, {"x": 1, "y": None, "f": 0.5}),
+        (INNER, {"x": 1}),
+        (INNER, {"f": 0.1, "x": None}),
+        (INNER, {}),
+        (pa.list_(INNER), [{"x": 1, "y": None}]),
+        (pa.list_(INNER), []),
+        (pa.list_(pa.list_(pa.int32())), [[], None]),
+        (pa.map_(pa.string(), INNER), {"k": {"x": 1, "y": None}}),
+        (pa.map_(pa.string(), INNER), {}),
+        (pa.struct([("s", INNER), ("n", pa.int32())]), {"s": None, "n": 1}),
+        (pa.struct([("s", pa.list_(INNER)), ("n", pa.int32())]), {"s": [], "n": 1}),
+        (pa.struct([("s", pa.list_(pa.string())), ("n", pa.int32())]), {"s": [None], "n": 1}),
+    ],
+)
+def test_nested_numbers_beside_missing_ones_take_the_width_of_the_table(kind: Any, value: Any) -> None:
+    columns = pa.schema([("id", pa.int64()), ("c", kind)])
+    for rows in ([{"id": 1, "c": value}], {"id": [1], "c": [value]}, pd.DataFrame({"id": [1], "c": [value]})):
+        stream = arrow_rows(rows, columns)
+        assert merge_schemas(columns, stream.schema) == columns
+        assert conform(stream.open().read_all(), merge_schemas(columns, stream.schema)).num_rows == 1
+
+
+def test_only_the_numbers_that_do_not_fit_are_wider() -> None:
+    kind = pa.struct([("x", pa.int32()), ("n", pa.int32()), ("f", pa.float32())])
+    columns = pa.schema([("c", kind)])
+    wide = arrow_rows([{"c": {"x": 1 << 40, "n": 2, "f": 0.5}}, {"c": None}], columns)
+    assert wide.schema.field("c").type == pa.struct([("x", pa.int64()), ("n", pa.int32()), ("f", pa.float32())])
+    assert wide.open().read_all().to_pylist() == [{"c": {"x": 1 << 40, "n": 2, "f": 0.5}}, {"c": None}]
 
 
 def test_timestamps_without_a_zone() -> None:
