@@ -367,6 +367,7 @@ def with_retries(attempt: Callable[[int], _T], retries: int, repeatable: Callabl
 
     Raises:
         ConflictError: of the last attempt.
+        RecordError: the last attempt failed by its rows; that others wrote meanwhile need not be the reason.
     """
     for number in itertools.count(1):
         started = time.monotonic()
@@ -374,6 +375,8 @@ def with_retries(attempt: Callable[[int], _T], retries: int, repeatable: Callabl
             return attempt(number)
         except ConflictError as error:
             if number > retries:
+                if isinstance(error.__cause__, RecordError):
+                    raise error.__cause__ from None
                 error.add_note(f"given up after {number} attempt(s): hoodie.catalog.write.retries={retries}")
                 raise
             if number == 1 and not repeatable():

@@ -62,8 +62,8 @@ def update_metadata_table(
 ) -> None:
     """Record an instant of the data table, if it has a metadata table.
 
-    Callers hold the table's lock, and complete the data table's instant afterwards. Instants of dead writers
-    and an earlier attempt of the same instant are rolled back first, and a compaction that is due runs before.
+    Callers hold the table's lock, and complete the data table's instant afterwards. Instants of dead writers and an
+    earlier attempt of the same instant are rolled back first; a compaction runs before if it is due by the options.
     Indexes in the metadata table that cannot be maintained are taken out of use, for they would be stale.
 
     Args:
@@ -77,7 +77,8 @@ def update_metadata_table(
         deleted_partitions: partition paths that were deleted.
         index_changes: what the instant changes in the record index; None if that is not known, which takes the
             index out of use.
-        options: see `compact_metadata_table` and `index_files.append_changes`.
+        options: see `compact_metadata_table` and `index_files.append_changes`; None for a clean or rollback, which
+            leave compaction to the next write.
         timeline: the data table's, loaded under the lock; None loads it where it is needed.
 
     Raises:
@@ -91,7 +92,7 @@ def update_metadata_table(
     listed = (*listed, *_being_built(client))
     own = recovery.recover(storage, instant)
     mapper = index_changes.mapper if index_changes is not None else in_threads
-    if compact_metadata_table(client, options, mapper, data=timeline, metadata=own) is not None:
+    if options is not None and compact_metadata_table(client, options, mapper, data=timeline, metadata=own) is not None:
         clean_metadata_table(client)
     added = NO_FILES if files_added is None else files_added
     deleted = NO_FILES if files_deleted is None else files_deleted

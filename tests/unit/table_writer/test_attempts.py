@@ -11,7 +11,7 @@ import pytest
 
 from table_format.actions.avro_schemas import REQUESTED_REPLACE
 from table_format.codecs.avro_file import write_avro_file
-from table_format.errors import ConflictError, HudiError, OptionError, TransactionError
+from table_format.errors import ConflictError, HudiError, OptionError, RecordError, TransactionError
 from table_format.table.client import TableClient
 from table_writer import write_job
 from table_writer.commit.transaction import WriteTransaction
@@ -156,6 +156,27 @@ def test_conflicts_end_after_some_retries_with_one_error(tmp_path: Path, monkeyp
     assert done[1] in str(raised.value)
     assert "given up after 2 attempt(s)" in raised.value.__notes__[-1]
     assert raised.value.__context__ is None
+    assert content(table) == {"a1": 1, "a2": 1}
+
+
+def test_a_row_that_no_attempt_can_write_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path, a1=1)
+    plain, done = WriteJob._write, []
+
+    def write(self: WriteJob, *args: Any) -> Any:
+        if not done or done[-1] != self.begun:
+            monkeypatch.setattr(WriteJob, "_write", plain)
+            again(table).write("upsert", rows(a2=len(done)))
+            done.append(self.begun)
+            monkeypatch.setattr(WriteJob, "_write", write)
+        return plain(self, *args)
+
+    monkeypatch.setattr(WriteJob, "_write", write)
+    monkeypatch.setattr(write_job, "_LONGEST_PAUSE", 0.0)
+    nameless = pa.Table.from_pylist([{"id": None, "p": "a", "v": 5}], SCHEMA)
+    with pytest.raises(RecordError, match="null"):
+        table.write("upsert", nameless, {"hoodie.catalog.write.retries": "1"})
+    assert len(done) == 2
     assert content(table) == {"a1": 1, "a2": 1}
 
 

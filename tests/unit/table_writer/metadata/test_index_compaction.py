@@ -79,7 +79,7 @@ def test_statistics_of_many_files_wait_for_more_log_blocks_and_no_longer_than_ar
         for state in (".commit.requested", ".inflight"):
             client.storage.create(f".hoodie/{time}{state}", b"")
         rows = statistics(*((partition, name, "x", 0, size) for partition, name, size in added))
-        update_metadata_table(client, time, files_added=files(*added), column_stats=rows)
+        update_metadata_table(client, time, files_added=files(*added), column_stats=rows, options={})
         client.storage.create(f".hoodie/{time}.commit", b"{}")
         sizes |= {name: size for _, name, size in added}
         data = client.timeline()

@@ -17,7 +17,7 @@ from table_writer.metadata import instants, writer
 from table_writer.metadata.compaction import MAX_DELTA_COMMITS_KEY, clean_metadata_table, compact_metadata_table
 from table_writer.metadata.creation import add_column_stats, create_metadata_table
 from table_writer.metadata.recovery import rollback_in_metadata_table
-from table_writer.metadata.writer import drop_metadata_table, update_metadata_table
+from table_writer.metadata.writer import drop_metadata_table, record_clean, update_metadata_table
 from tests.support import golden_metadata as golden
 from tests.support.golden_metadata import files, statistics
 
@@ -355,6 +355,16 @@ def test_no_compaction_past_a_pending_instant(table):
     commit(table, 7, options=every_commit(1), **added(7))
     assert f"{instant(5)}001 commit COMPLETED" in metadata_instants(table)
     assert len(bounds(table)) == 6
+
+
+def test_cleans_and_rollbacks_leave_compaction_to_writes(table):
+    """The writes alone know when it is due."""
+    for number in range(1, 13):
+        commit(table, number, options=every_commit(100), **added(number))
+    record_clean(table, instant(13), {"p=a": [f"f1-0_0-0-0_{instant(1)}.parquet"]})
+    assert not [text for text in metadata_instants(table) if " commit " in text]
+    commit(table, 14, **added(14))
+    assert [text.split()[1] for text in metadata_instants(table) if " commit " in text] == ["commit"]
 
 
 def test_uncommitted_blocks_are_not_compacted(table):
