@@ -128,7 +128,7 @@ class SessionNames:
 
     def call(self, table: Table) -> str:
         """A call in SQL that gives the newest rows of a table."""
-        return f"{self._called}('{self._add(table, SNAPSHOT)}')"
+        return f"{self._called}('{self._add(table, SNAPSHOT, 'call')}')"
 
     def add_view(self, name: str, table: Table, query_type: str = SNAPSHOT) -> None:
         """Create or replace a temporary view of a table.
@@ -140,7 +140,7 @@ class SessionNames:
             table: kept, and refreshed for each query.
             query_type: `snapshot` or `read_optimized`.
         """
-        key = self._add(table, query_type)
+        key = self._add(table, query_type, f"view {name}")
         self._session.sql(f"CREATE OR REPLACE TEMPORARY VIEW {quoted_name(name)} AS {_query(self._called, key)}")
 
     def add_entry(self, entry: Any, table: Table, query_type: str = SNAPSHOT) -> None:
@@ -151,7 +151,7 @@ class SessionNames:
             table: kept, and refreshed for each query.
             query_type: `snapshot` or `read_optimized`.
         """
-        key = self._add(table, query_type)
+        key = self._add(table, query_type, f"entry {entry.identifier().unquotedString()}")
         call = self._parsed(self._called, key)
         if call is None or self._called == _FUNCTION:
             parts = self._jvm.seq([SPARK_CATALOG, _DATABASE, _FUNCTION])
@@ -220,8 +220,9 @@ class SessionNames:
         """Whether it is this object."""
         return other is not None and other.hashCode() == self.hashCode()
 
-    def _add(self, table: Table, query_type: str) -> str:
-        text = f"{table.client.storage.uri}\n{query_type}"
+    def _add(self, table: Table, query_type: str, user: str) -> str:
+        """The key of a table for one user of it: each has its own options, and credentials."""
+        text = f"{table.client.storage.uri}\n{query_type}\n{user}"
         key = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
         self._tables[key] = _NamedTable(self._jvm, table, query_type)
         return key
@@ -244,12 +245,10 @@ def session_names(session: SparkSession) -> SessionNames:
         UnsupportedTableError: it is not a classic session with pinned threads.
     """
     key = str(Jvm(session).java_session.sessionUUID())
-    with _LOCK:
+    with _LOCK:  # a second one would take over the function, and not know the first one's tables
         names = _SESSIONS.get(key)
-    if names is None:
-        names = SessionNames(session)
-        with _LOCK:
-            _SESSIONS[key] = names
+        if names is None:
+            names = _SESSIONS[key] = SessionNames(session)
     return names
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import tempfile
 import threading
 from collections.abc import Callable
@@ -11,8 +12,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from hudi_catalog import Catalog, explain_scan, open_table, register
+from hudi_catalog import Catalog, explain_scan, open_table, register, sql
 from spark_writer.read.jvm import Jvm
+from spark_writer.read.names import session_names
 from tests.support.spark_reads import ROWS, error_of, ids, kept, make_table, rows
 
 
@@ -152,8 +154,26 @@ def check_a_query_has_one_state(spark: SparkSession, path: str) -> None:
         spark.catalog.dropTempView("t")
 
 
+def check_threads_share_the_names_of_a_session(spark: SparkSession, path: str) -> None:
+    """The first one in a session registers what Spark calls; what others add is known there."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = make_table(Path(folder) / "t")
+        session = spark.newSession()
+        views = [f"v{number}" for number in range(6)]
+        with concurrent.futures.ThreadPoolExecutor(len(views)) as pool:
+            assert [*pool.map(lambda view: Catalog(folder).register(session, {view: "t"}), views)] == [
+                {view: place} for view in views
+            ]
+        assert [session.table(view).count() for view in views] == [ROWS] * len(views)
+        mine = session_names(session).table_of_view("v0")
+        sql(session, f"SELECT count(*) FROM hudi_catalog.`{place}`", options={"hoodie.catalog.statistics.memory": "1"})
+        assert session_names(session).table_of_view("v0") is mine
+        assert session_names(session).table_of_view("v1") is not mine
+
+
 NAME_CHECKS: dict[str, Callable[[SparkSession, str], None]] = {
     "names_of_the_catalog": check_names_of_the_catalog,
     "views_of_a_warehouse": check_views_of_a_warehouse,
     "a_query_has_one_state": check_a_query_has_one_state,
+    "threads": check_threads_share_the_names_of_a_session,
 }
