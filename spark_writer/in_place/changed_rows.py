@@ -193,7 +193,7 @@ def _filter_of(change: Change, source: DataFrame) -> HudiExpression | None:
     pairs = list(comparable_columns(change.condition, change.schema, schema))
     if not pairs:
         return None
-    keys = source.select(*dict.fromkeys(name for _, name in pairs))
+    keys = source.select(*map(_name, dict.fromkeys(name for _, name in pairs)))
     few = keys.limit(MOST_VALUES + 1).collect()
     if len(few) <= MOST_VALUES:
         rows = pa.Table.from_pylist([row.asDict() for row in few], pa.schema([schema.field(n) for n in keys.columns]))

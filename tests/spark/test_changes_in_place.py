@@ -73,6 +73,9 @@ def test_conditions_of_a_join(table: HudiTable, spark: SparkSession) -> None:
     known = rows.where("id IS NOT NULL")
     table.merge(known, ["id", "p"]).when_matched_update_all().when_not_matched_insert_all().execute()
     assert content(table) == {**FIRST, 1: (9, "x"), 50: (9, "y")}
+    dotted = known.withColumnRenamed("id", "a.id")
+    table.merge(dotted, "target.id = source.`a.id`").when_matched_update({"n": "source.n + 1"}).execute()
+    assert content(table) == {**FIRST, 1: (10, "x"), 50: (10, "y")}
 
 
 REFUSED: list[tuple[Callable[[HudiTable, DataFrame], Any], type[HudiError], str]] = [
