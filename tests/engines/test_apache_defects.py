@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from catalog import Table
@@ -16,6 +17,19 @@ from tests.support.long_life import LIVES, Life, differences
 pytestmark = [pytest.mark.engine]
 PAGE = Path(__file__).parents[2] / "docs/apache-defects.md"
 ARCHIVED = "Commits that were archived beyond a savepoint"
+UPDATES = "Updates in Parquet blocks, ordered by texts"
+PARQUET_BLOCKS = {
+    "hoodie.table.name": "t",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.precombine.field": "o",
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.datasource.write.partitionpath.field": "",
+    "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+    "hoodie.index.type": "SIMPLE",
+    "hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+    "hoodie.logfile.data.block.format": "parquet",
+    "hoodie.compact.inline": "false",
+}
 Tables = Callable[[str, str], Written]
 
 
@@ -75,9 +89,27 @@ def test_what_apache_archived_beyond_a_savepoint(release: Callable[[str], Apache
     assert differences(Table.open(str(life.path)).scan().to_arrow(), rows) == ""
 
 
+@pytest.mark.parametrize(("version", "compares"), [("0.15.0", True), ("1.0.2", False), ("1.2.0", False)])
+def test_updates_in_parquet_blocks_ordered_by_texts(
+    release: Callable[[str], ApacheHudi], tmp_path: Path, version: str, compares: bool
+) -> None:
+    apache, path = release(version), tmp_path / "table"
+    for operation, orders, value in (("bulk_insert", ["o3", "o3"], 1), ("upsert", ["o5", "o1"], 2)):
+        options = {**PARQUET_BLOCKS, "hoodie.datasource.write.operation": operation}
+        apache.write(path, pa.table({"id": ["later", "earlier"], "o": orders, "v": [value] * 2}), options)
+    assert list(path.glob(".*.log.*"))
+    theirs, ours = apache.read(path), Table.open(str(path)).scan().to_arrow()
+    assert rows_of(ours) == {("later", 2), ("earlier", 1)}
+    assert (rows_of(theirs) == rows_of(ours)) == compares, f"correct {PAGE.name}"
+
+
+def rows_of(table: pa.Table) -> set[tuple[str, int]]:
+    return set(zip(table["id"].to_pylist(), table["v"].to_pylist(), strict=True))  # type: ignore[arg-type]
+
+
 def test_the_page_lists_what_is_shown() -> None:
     text = PAGE.read_text()
-    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == [*(defect.title for defect in DEFECTS), ARCHIVED]
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == [*(defect.title for defect in DEFECTS), ARCHIVED, UPDATES]
     for defect in DEFECTS:
         section = text.split(f"## {defect.title}\n")[1].split("\n## ")[0]
         assert [f"`{where}`" in section for where in defect.filters] == [True] * len(defect.filters), defect.title
