@@ -140,10 +140,11 @@ class MetadataTable:
             Columns `partition`, `file_name`, `size` (bytes).
         """
         with self._lock:
-            if partitions is not None and "_listing" not in vars(self):
-                wanted = [partition_identifier(name) for name in dict.fromkeys(partitions)]
-                return _files_of(read_listing(self._open(layout.FILES).get(strings(wanted))))
-            every = self._listing[1]
+            sources = self._open(layout.FILES)
+            every = self._listing[1] if partitions is None or "_listing" in vars(self) else None
+        if every is None:
+            wanted = [partition_identifier(name) for name in dict.fromkeys(partitions or ())]
+            return _files_of(read_listing(sources.get(strings(wanted))))
         if partitions is None:
             return every
         return every.filter(pc.is_in(every["partition"], value_set=strings(partitions)))
@@ -237,7 +238,7 @@ class MetadataTable:
             return column_stats.RAW_SCHEMA.empty_table()
         with self._lock:
             sources = self._open(layout.PARTITION_STATS)
-            return column_stats.raw(sources.everything())
+        return column_stats.raw(sources.everything())
 
     def record_locations(self, keys: Column) -> pa.Table | None:
         """File group of each record by the record index; see `record_index.record_locations`.
@@ -250,7 +251,7 @@ class MetadataTable:
             return None
         with self._lock:
             index = self._record_index
-            return None if index is None else record_index.record_locations(index[0], keys, index[1])
+        return None if index is None else record_index.record_locations(index[0], keys, index[1])
 
     def count_record_keys(self, most: int) -> int | None:
         """Number of keys in the record index; None without an index, or with more than `most` entries."""
@@ -258,7 +259,7 @@ class MetadataTable:
             return None
         with self._lock:
             index = self._record_index
-            return None if index is None else record_index.count_keys(index[0], most)
+        return None if index is None else record_index.count_keys(index[0], most)
 
     def bloom_filters(self, files: pa.Table) -> pa.Table | None:
         """Bloom filters of the record keys of some files; see the function `bloom_filters`.
@@ -273,7 +274,8 @@ class MetadataTable:
         if layout.BLOOM_FILTERS not in self.partitions:
             return None
         with self._lock:
-            return bloom_filters(self._open(layout.BLOOM_FILTERS), files)
+            sources = self._open(layout.BLOOM_FILTERS)
+        return bloom_filters(sources, files)
 
     def has_changed(self, partition: str) -> bool:
         """Whether files of a partition have come or gone since this instance listed them, or it is no longer in use."""
@@ -286,7 +288,8 @@ class MetadataTable:
 
     def _column_stats_sources(self) -> ShardSources:
         with self._lock:
-            return self._open(layout.COLUMN_STATS).open()
+            sources = self._open(layout.COLUMN_STATS)
+        return sources.open()
 
     @functools.cached_property
     def _record_index(self) -> tuple[PartitionSources, IndexLayout | None] | None:

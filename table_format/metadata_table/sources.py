@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -192,7 +193,7 @@ class ShardSources:
 
 
 class PartitionSources:
-    """One partition of the metadata table, as of opening; shards are opened on first use.
+    """One partition of the metadata table, as of opening; shards are opened on first use. Threads may share it.
 
     Args:
         storage: of the data table.
@@ -225,6 +226,7 @@ class PartitionSources:
         self._storage = storage
         self._valid = valid
         self._before = before
+        self._lock = threading.RLock()  # of what follows
         self._slices: dict[int, MetadataSlice] = {}
         self._opened: dict[int, list[Source]] = {}
         self._known_blocks, self._known_sources = known or ({}, {})
@@ -246,15 +248,17 @@ class PartitionSources:
         Raises:
             CorruptFileError: a log file is malformed, or a completed instant's block is lost.
         """
-        return self._read_slices(range(len(self.groups)))
+        with self._lock:
+            return self._read_slices(range(len(self.groups)))
 
     def read_so_far(self) -> Known:
         """Log files and sources that were read, for a later instance."""
         blocks, sources = dict(self._known_blocks), dict(self._known_sources)
-        for file_slice in self._slices.values():
-            blocks |= file_slice.log_blocks
-        for opened in self._opened.values():
-            sources |= {source.origin: source for source in opened}
+        with self._lock:
+            for file_slice in self._slices.values():
+                blocks |= file_slice.log_blocks
+            for opened in self._opened.values():
+                sources |= {source.origin: source for source in opened}
         files = {(base.path, base.modified) for group in self.groups for base in group.base_files}
         files |= {(log.path, log.modified) for group in self.groups for log in group.log_files}
         return (
@@ -276,12 +280,14 @@ class PartitionSources:
             CorruptFileError: a log file or HFile is malformed.
         """
         wanted = list(range(len(self.groups)) if numbers is None else numbers)
-        slices = self._read_slices(wanted)
-        closed = {number: of for number, of in zip(wanted, slices, strict=True) if number not in self._opened}
-        unread = any(of.base is not None and _base_origin(of.base) not in self._known_sources for of in closed.values())
-        opened = _map(self._open_slice, list(closed.values()), threads=unread)
-        self._opened.update(zip(closed, opened, strict=True))
-        return ShardSources([self._opened[number] for number in wanted])
+        with self._lock:
+            slices = self._read_slices(wanted)
+            closed = {number: of for number, of in zip(wanted, slices, strict=True) if number not in self._opened}
+            bases = [of.base for of in closed.values() if of.base is not None]
+            unread = any(_base_origin(base) not in self._known_sources for base in bases)
+            opened = _map(self._open_slice, list(closed.values()), threads=unread)
+            self._opened.update(zip(closed, opened, strict=True))
+            return ShardSources([self._opened[number] for number in wanted])
 
     def appended_since(self, older: ShardSources) -> ShardSources | None:
         """Sources appended since an earlier instance, also where a compaction has put them into a base file since.

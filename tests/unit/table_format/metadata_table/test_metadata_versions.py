@@ -1,8 +1,10 @@
 """Metadata tables of all versions against the data that they describe."""
 
+import concurrent.futures
 import datetime as dt
 import os
 import shutil
+import threading
 from decimal import Decimal
 
 import pyarrow as pa
@@ -10,7 +12,7 @@ import pytest
 
 from table_format.base_file.bloom import parse_bloom
 from table_format.errors import CorruptFileError
-from table_format.metadata_table import layout
+from table_format.metadata_table import layout, record_index
 from table_format.metadata_table.reader import MetadataTable
 from table_format.table.client import TableClient
 from tests.support import golden_newer as golden
@@ -91,6 +93,23 @@ def test_the_record_index_finds_every_row(name):
     for key in list(expected)[::7]:  # one at a time: other shards and blocks
         [row] = golden.open_table(golden.shared(name)).record_locations(pa.chunked_array([[key]])).to_pylist()
         assert tuple(row.values()) == expected[key]
+
+
+def test_threads_look_up_at_the_same_time(monkeypatch):
+    """All of them wait for one another in the middle of a look-up."""
+    name = WITH_INDEX[0]
+    metadata = golden.open_table(golden.shared(name))
+    expected = [tuple(row) for row in golden.facts(name)["locations"]]
+    meeting, plain = threading.Barrier(4, timeout=20), record_index.record_locations
+
+    def look_up(*arguments):
+        meeting.wait()
+        return plain(*arguments)
+
+    monkeypatch.setattr(record_index, "record_locations", look_up)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda row: metadata.record_locations(pa.array([row[0]])).to_pylist(), expected[:4])
+    assert [tuple(row.values()) for [row] in found] == expected[:4]
 
 
 def test_a_look_up_opens_the_shard_of_its_key_alone(tmp_path):
