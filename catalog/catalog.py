@@ -132,6 +132,9 @@ class Catalog:
         direct = name.strip("/")
         if direct and ".." not in direct.split("/") and self.storage.exists(f"{direct}/{PROPERTIES_PATH}"):
             return self._open(f"{self.storage.uri}/{direct}", options)
+        usual = [path for path in _usual_paths(name) if self.storage.exists(f"{path}/{PROPERTIES_PATH}")]
+        if len(usual) == 1 and self.depth >= 2:  # without listing the warehouse
+            return self._open(f"{self.storage.uri}/{usual[0]}", options)
         entries = [entry for entry in self.tables() if name in {entry.name, entry.name.rsplit(".", 1)[-1]}]
         exact = [entry for entry in entries if entry.name == name] or entries
         if len(exact) != 1:
@@ -177,6 +180,14 @@ class Catalog:
         except HudiError as error:
             return str(error)
         return None
+
+
+def _usual_paths(name: str) -> list[str]:
+    """Where a table of a name with its database's is by the convention of Hive, or of folders for databases."""
+    database, _, table = name.partition(".")
+    if not (database and table) or not {".", "/"}.isdisjoint(table) or "/" in database:
+        return []
+    return [f"{database}.db/{table}", f"{database}/{table}"]
 
 
 def _inside(folder: str, path: str) -> str:

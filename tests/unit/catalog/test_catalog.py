@@ -47,6 +47,16 @@ def test_load(warehouse: str, name: str) -> None:
     assert Catalog(warehouse).load(name).name == "bkt_restore"
 
 
+def test_a_full_name_in_a_usual_place_lists_no_warehouse(warehouse: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(f"{warehouse}/lonely", f"{warehouse}/sales/orders")
+    shutil.copytree(f"{warehouse}/lonely", f"{warehouse}/web/orders")
+    with pytest.raises(TableNotFoundError, match=r"sales/orders.* are all called sales\.orders"):
+        Catalog(warehouse).load("sales.orders")
+    monkeypatch.setattr(Catalog, "tables", None)
+    for name, path in (("sales.items", "sales.db/items"), ("web.orders", "web/orders")):
+        assert Catalog(warehouse).load(name).client.storage.uri == f"{warehouse}/{path}"
+
+
 def test_load_of_nothing_and_of_too_much(warehouse: str) -> None:
     with pytest.raises(TableNotFoundError, match="no table nothing"):
         Catalog(warehouse).load("nothing")
