@@ -107,7 +107,7 @@ class Scan:
             RowCastError: a row's result depends on a value that cannot be cast to the type of the comparison.
         """
         self.check_understood()
-        return _until_cleaned(read_plan(self.plan(), self.columns, self.options.threads))
+        return until_cleaned(read_plan(self.plan(), self.columns, self.options.threads))
 
     def to_batch_reader(self) -> pa.RecordBatchReader:
         """`to_batches` as a reader, which other libraries take as a stream; it can be read once."""
@@ -185,7 +185,12 @@ def _check_columns(columns: tuple[str, ...] | None, schema: pa.Schema) -> None:
             raise UnknownColumnError(f"column {name} is named twice; name each column once")
 
 
-def _until_cleaned(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def until_cleaned(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches; a file of theirs that is gone is explained.
+
+    Raises:
+        MissingFileError: there is such a file.
+    """
     try:
         yield from batches
     except MissingFileError as error:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from catalog.planner import Plan
 from catalog.rows.slice_rows import needed_columns, slice_batches
-from catalog.scan import Scan, read_plan
+from catalog.scan import Scan, read_plan, until_cleaned
 from catalog.stages.bucket import CountedBuckets, simple_buckets
 from catalog.stages.named_keys import HashFields, uncertain_keys
 from catalog.table import Table
@@ -97,7 +97,8 @@ class Side:
     def _stray_text(self, buckets: Buckets) -> str | None:
         count = buckets.counted.count
         for number in range(count):
-            for batch in read_plan(self.part(buckets, count, number), buckets.fields.hashed, self.scan.options.threads):
+            plan = self.part(buckets, count, number)
+            for batch in until_cleaned(read_plan(plan, buckets.fields.hashed, self.scan.options.threads)):
                 stray = buckets.stray(batch, count, number)
                 if stray is not None:
                     return stray
@@ -110,6 +111,9 @@ class Side:
 
     def read(self, plan: Plan, memory: int) -> Iterator[pa.RecordBatch]:
         """The rows of a plan; files are read at once as far as they fit into `memory` bytes, large ones by parts."""
+        return until_cleaned(self._read(plan, memory))
+
+    def _read(self, plan: Plan, memory: int) -> Iterator[pa.RecordBatch]:
         largest = int(plan.snapshot.sizes[plan.rows].max(initial=1)) * _DECODED
         if largest <= memory:
             yield from read_plan(plan, self.names, max(1, min(self.scan.options.threads, memory // largest - 1)))

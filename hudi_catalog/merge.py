@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from table_format.errors import ArgumentError, SchemaError
 from table_format.meta_columns import META_COLUMNS
-from table_format.schema.evolution import merge_schemas, storage_schema
+from table_format.schema.evolution import merge_schemas, refuse_duplicates, storage_schema
 from table_format.table.client import TableClient
 from table_writer.early_checks import refuse_widened_keys
 from table_writer.in_place.change import Change
@@ -67,6 +67,7 @@ class Merge:
         self._schema = _columns_of(client)
         self._source = source
         self._columns = pa.schema([field for field in columns if field.name not in META_COLUMNS])
+        refuse_duplicates(columns.names)
         self._expressions = dialect({TARGET: self._schema.names, SOURCE: columns.names})
         self._on = with_equal_keys(join_condition(on, self._expressions), client.config.record_key_fields)
         self._clauses: list[Clause] = []

@@ -300,10 +300,11 @@ class Table(catalog.table.Table, TableWrites[Any]):
             values = {registry.PARTIAL_COLUMNS.key: "true", registry.MOVE_PARTITION.key: "false"}
         elif change.moves:
             values = OPTIONS
-        with contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as held:
 
             def rows() -> RowSource:
-                return stack.enter_context(self._computed(change, merged))
+                held.close()  # those of the attempt before
+                return held.enter_context(self._computed(change, merged))
 
             summary = writer.write(Operation.UPSERT, options={**(options or {}), **values}, renew=rows)
         self.refresh()

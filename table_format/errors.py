@@ -44,6 +44,17 @@ from collections.abc import Iterable
 from typing import Self
 
 
+def error_text(error: BaseException) -> str:
+    """What an error says, and its notes, which say what to do, on one line.
+
+    >>> error = HudiError("the writes conflict")
+    >>> error.add_note("given up after 4 attempts")
+    >>> error_text(error)
+    'the writes conflict given up after 4 attempts'
+    """
+    return " ".join(" ".join([str(error), *getattr(error, "__notes__", ())]).split())
+
+
 class HudiError(Exception):
     """Root of every error that this product raises deliberately."""
 

@@ -11,7 +11,7 @@ from typing import Self
 from catalog.layout import column_layouts
 from catalog.table import Table
 from table_format.actions.commit import CommitMetadata
-from table_format.errors import HudiError, OptionError
+from table_format.errors import HudiError, OptionError, error_text
 from table_format.instant import Action, Instant, State
 from table_format.meta_columns import META_FIELDS
 from table_format.table.bucket_counts import RESCALE_KEY
@@ -139,8 +139,7 @@ def cluster_after_write(client: TableClient, options: WriteOptions, executor: Ex
             report = cluster(client, options, executor, plan_only=policy.scheduled)
             _LOG.info("%s: %s", client.storage.uri, report)
     except (HudiError, OSError) as error:
-        notes = " ".join(getattr(error, "__notes__", ()))
-        _LOG.warning("%s: clustering is left to the next write: %s %s", client.storage.uri, error, notes)
+        _LOG.warning("%s: clustering is left to the next write: %s", client.storage.uri, error_text(error))
 
 
 def finish_inline(client: TableClient, options: WriteOptions, executor: Executor) -> None:

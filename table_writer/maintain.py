@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from catalog.amounts import bytes_text
 from table_format.config.table_config import require_writable
-from table_format.errors import HudiError, OptionError, UnsupportedTableError, did_you_mean
+from table_format.errors import HudiError, OptionError, UnsupportedTableError, did_you_mean, error_text
 from table_format.metadata_table import layout
 from table_format.table.client import TableClient
 from table_writer.archive.archive import ArchiveReport, archive, archive_locked
@@ -198,10 +198,10 @@ def _step(service: Service, upkeep: Upkeep, *, dry_run: bool) -> Step:
             return Step(service.name, SKIPPED, reason)
         report = service.plan(upkeep) if dry_run else service.run(upkeep)
     except UnsupportedTableError as error:
-        return Step(service.name, SKIPPED, " ".join(str(error).split()))
+        return Step(service.name, SKIPPED, error_text(error))
     except (HudiError, pa.ArrowException, OSError) as error:
-        _log.warning("%s: %s failed: %s", client.storage.uri, service.name, error)
-        return Step(service.name, FAILED, " ".join(str(error).split()))
+        _log.warning("%s: %s failed: %s", client.storage.uri, service.name, error_text(error))
+        return Step(service.name, FAILED, error_text(error))
     summary = service.summary(report)
     return Step(service.name, (PLANNED if dry_run else DONE) if summary else NOTHING, summary, report)
 

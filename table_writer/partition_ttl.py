@@ -33,6 +33,8 @@ from table_writer.write_job import WriteJob
 
 _log = logging.getLogger(__name__)
 _DAY_MS: Final = 24 * 60 * 60 * 1000
+#: What the options of a write say of its own rows.
+_OF_ITS_ROWS: Final = (registry.PARTITIONS_TO_DELETE.key, registry.TXN_APP.key, registry.TXN_VERSION.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ def expire_partitions(
         executor,
         client,
         Operation.DELETE_PARTITION,
-        options.with_values({registry.PARTITIONS_TO_DELETE.key: None}),
+        options.with_values(dict.fromkeys(_OF_ITS_ROWS)),
         choose=chosen.once_more,
     )
     try:

@@ -219,7 +219,8 @@ class WritePlans:
         changes = [delta for file in written for delta in file.index_deltas]
         if not any(replaced.values()):
             return changes
-        groups = [row for row in current.to_pylist() if row["file_id"] in replaced.get(row["partition"], ())]
+        gone = {(partition, group) for partition, groups in replaced.items() for group in groups}
+        groups = [row for row in current.to_pylist() if (row["partition"], row["file_id"]) in gone]
         folder = delta_folder(self.transaction.instant)
         return changes + forget_groups(
             self.client, self.timeline, self.options.texts, folder, groups, mapper=self.executor.map

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from hudi_catalog.cli.arguments import HELP
-from table_format.errors import HudiError
+from table_format.errors import HudiError, error_text
 
 _COMMANDS: Final = {
     "tables": "hudi_catalog.cli.read_commands",
@@ -139,8 +139,7 @@ def main() -> None:
     except Exception as error:
         if not isinstance(error, (HudiError, OSError)) and not _is_of_arrow(error):
             raise
-        message = " ".join(str(error).split())
-        sys.stderr.write(f"hudi-catalog: {message}\n")
+        sys.stderr.write(f"hudi-catalog: {error_text(error)}\n")
         sys.exit(1)
 
 

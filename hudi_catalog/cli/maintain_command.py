@@ -19,7 +19,7 @@ from hudi_catalog.cli.service_commands import DryRun
 from hudi_catalog.metastore.commands import TableTimeout, each_table
 from hudi_catalog.table import open_table
 from table_format.config.table_config import require_writable
-from table_format.errors import HudiError, LateTableError, OptionError, UnsupportedTableError
+from table_format.errors import HudiError, LateTableError, OptionError, UnsupportedTableError, error_text
 from table_writer.maintain import FAILED, NOTHING, SKIPPED, wanted_services
 from table_writer.plan import option_registry as registry
 from table_writer.plan.options import WriteOptions
@@ -76,7 +76,7 @@ def maintain(
         wanted_services(policy)
         ProtocolOptions.parse(policy.texts)
     except OptionError as error:
-        sys.stderr.write(f"hudi-catalog: {' '.join(str(error).split())}\n")
+        sys.stderr.write(f"hudi-catalog: {error_text(error)}\n")
         raise typer.Exit(_WRONG_USAGE) from error
     late = LateTables(table_timeout)
     outcomes = _all(path, options, late, dry_run=dry_run) if every else iter([_one(path, options, dry_run=dry_run)])
@@ -120,7 +120,7 @@ def _all(warehouse: str, options: dict[str, str], late: LateTables, *, dry_run: 
                     return _Outcome(entry.path, skipped=str(error))
                 return _Outcome(entry.path, table.maintain(options, dry_run=dry_run))
         except (HudiError, pa.ArrowException, OSError) as error:
-            return _Outcome(entry.path, problem=str(error))
+            return _Outcome(entry.path, problem=error_text(error))
 
     for entry, outcome in each_table(entries, attempt, _THREADS, "hudi-maintain"):
         yield _Outcome(entry.path, problem=str(outcome)) if isinstance(outcome, LateTableError) else outcome

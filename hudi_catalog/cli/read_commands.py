@@ -25,7 +25,7 @@ from hudi_catalog.cli.print import history_table, rows_table, show_json, show_li
 from hudi_catalog.joins import DEFAULT_MEMORY, Join
 from hudi_catalog.joins import join as join_tables
 from hudi_catalog.metastore.commands import TableTimeout
-from table_format.errors import OptionError
+from table_format.errors import ArgumentError, OptionError
 from table_format.storage import storage_errors
 
 _PRINTED_ROWS = 50
@@ -200,6 +200,8 @@ def join(
     """Join two tables, bucket by bucket where both have buckets by the keys; with --json one object per row."""
     pairs = [one.partition("=") for one in _names(on)]
     keys = {left.strip(): (right or left).strip() for left, _, right in pairs}
+    if len(keys) < len(pairs):
+        raise ArgumentError(f"--on names a column of the first table twice: {on}")
     names = None if columns is None else _names(columns)
     joined = join_tables(Table.open(left), Table.open(right), keys, how, columns=names, memory=memory)
     if explain:

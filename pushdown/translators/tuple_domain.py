@@ -312,6 +312,8 @@ def _packed(ends: Any, *, closed: bool, kind: str) -> list[_Range]:
     values = block_values(ends, kind)
     if not closed:
         values = [None, *values, None]
+    if len(values) % 2:
+        raise MalformedDomainError("a range without both ends")
     return [_Range(low, closed, high, closed) for low, high in zip(values[::2], values[1::2], strict=True)]
 
 

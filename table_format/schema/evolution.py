@@ -66,7 +66,7 @@ def storage_type(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911  one line a
 def storage_schema(schema: pa.Schema) -> pa.Schema:
     """A schema with every column's `storage_type`, without meta columns, all columns nullable."""
     fields = [_storage_field(field).with_nullable(nullable=True) for field in schema if field.name not in META_COLUMNS]
-    _refuse_duplicates(field.name for field in fields)
+    refuse_duplicates(field.name for field in fields)
     return pa.schema(fields)
 
 
@@ -93,7 +93,7 @@ def conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
         SchemaError: a column cannot be cast to the schema's type.
         RecordError: a value does not fit into the schema's type, or is null in a required column.
     """
-    _refuse_duplicates(table.column_names)
+    refuse_duplicates(table.column_names)
     columns = []
     for field in schema:
         position = table.schema.get_field_index(field.name)
@@ -353,7 +353,12 @@ def _map_of(key: pa.DataType, value: Any) -> pa.DataType:
     return result
 
 
-def _refuse_duplicates(names: Iterable[str]) -> None:
+def refuse_duplicates(names: Iterable[str]) -> None:
+    """Refuse names of columns that differ in letter case only, or not at all.
+
+    Raises:
+        SchemaError: there are two.
+    """
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in seen:

@@ -230,12 +230,16 @@ class _Spool:
         self._fresh = source.batches()
         self._aside: list[pa.RecordBatch | Segment] = []
         self._size = 0
+        self._failure: Exception | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All batches, those already read first."""
+        """All batches, those already read first.
+
+        A source that failed fails each time: an iterator that raised is at its end, which is not that of the rows.
+        """
         for number in itertools.count():
             if number == len(self._aside):
-                batch = next(self._fresh, None)
+                batch = self._next()
                 if batch is None:
                     return
                 self._keep(batch)
@@ -246,6 +250,15 @@ class _Spool:
                 yield kept
             else:
                 yield from next(Segments((kept,)).tables()).to_batches()
+
+    def _next(self) -> pa.RecordBatch | None:
+        if self._failure is not None:
+            raise self._failure
+        try:
+            return next(self._fresh, None)
+        except Exception as error:
+            self._failure = error
+            raise
 
     def remove(self) -> None:
         """Delete the batches."""

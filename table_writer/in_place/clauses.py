@@ -81,7 +81,7 @@ def assignments(
         sides: whose columns the values may name.
 
     Raises:
-        ArgumentError: no value, or not a mapping.
+        ArgumentError: no value, or two of one column, or not a mapping.
         SchemaError: a column that the table lacks.
         ExpressionError: a text is no expression of these columns.
     """
@@ -93,6 +93,8 @@ def assignments(
         if column is None or column in META_COLUMNS:
             hint = did_you_mean(str(name), schema.names)
             raise SchemaError(f"the table has no column {name!r}{hint}; columns are {schema.names}")
+        if column in assigned:
+            raise ArgumentError(f"column {column!r} is set twice, by {list(values)}: give it one value")
         assigned[column] = expressions.value(value, sides=sides)
     return assigned
 

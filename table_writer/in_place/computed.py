@@ -39,6 +39,8 @@ Mask = npt.NDArray[np.bool_]
 _SHARE = 4
 #: DuckDB's types of the columns that tables store as whole numbers.
 _WHOLE = ("INTEGER", "BIGINT")
+#: Those to which a cast changes no value.
+_EXACT = ("VARCHAR", "BLOB")
 _TIMES = ("DATE", "TIMESTAMP")
 
 
@@ -89,13 +91,16 @@ class Query:
                 value = named(TARGET, name) if name in self.kept else "NULL"
             elif name in clause.values:
                 value = f"CAST({clause.values[name]} AS {kind})"
-                if name in self.kept and kind in _WHOLE:  # whose rounding would make another key
-                    problem = f"column {name} is of a key or partition and a {kind}, and a value is no whole number"
-                    same = f"{value} IS NOT DISTINCT FROM {clause.values[name]}"
-                    value = f"CASE WHEN {same} THEN {value} ELSE error({text(problem)}) END"
-                elif kind.startswith(_TIMES):  # infinity is DuckDB's own, and a far day for others
-                    problem = f"column {name} is a {kind}, and a value is infinite"
-                    value = f"CASE WHEN isinf({value}) THEN error({text(problem)}) ELSE {value} END"
+                tests = {}
+                if name in self.kept and kind not in _EXACT:  # a rounded value would be another key
+                    why = "is no whole number" if kind in _WHOLE else "would be rounded to it"
+                    problem = f"column {name} is of a key or partition and a {kind}, and a value {why}"
+                    tests[f"{value} IS DISTINCT FROM {clause.values[name]}"] = problem
+                if kind.startswith(_TIMES):  # infinity is DuckDB's own, and a far day for others
+                    tests[f"isinf({value})"] = f"column {name} is a {kind}, and a value is infinite"
+                if tests:
+                    wrong = " ".join(f"WHEN {test} THEN error({text(problem)})" for test, problem in tests.items())
+                    value = f"CASE {wrong} ELSE {value} END"
             else:
                 value = "NULL" if clause.inserts else named(TARGET, name)
             cases.append(f"WHEN {number} THEN {value}")

@@ -39,7 +39,7 @@ def with_equal_keys(condition: exp.Expression, key: Sequence[str]) -> exp.Expres
 
     A column of a key of several may be null, which `<=>` matches.
     """
-    for test in list(condition.flatten()) if isinstance(condition, exp.And) else [condition]:
+    for test in conjuncts(condition):
         bare = test.unnest()
         sides = (bare.this, bare.expression) if isinstance(bare, exp.NullSafeEQ) else ()
         if any(isinstance(side, exp.Column) and (side.table, [side.name]) == (TARGET, [*key]) for side in sides):
@@ -50,6 +50,12 @@ def with_equal_keys(condition: exp.Expression, key: Sequence[str]) -> exp.Expres
     return condition
 
 
+def conjuncts(condition: Any) -> list[exp.Expression]:
+    """The conditions that must all hold, however parentheses group them."""
+    bare = condition.unnest()
+    return [*conjuncts(bare.left), *conjuncts(bare.right)] if isinstance(bare, exp.And) else [condition]
+
+
 def equalities(condition: exp.Expression, *, null_safe: bool = False) -> Iterator[tuple[str, exp.Expression]]:
     """Columns of the table that must equal an expression of the source.
 
@@ -58,7 +64,7 @@ def equalities(condition: exp.Expression, *, null_safe: bool = False) -> Iterato
         null_safe: `IS NOT DISTINCT FROM` counts, too.
     """
     kinds = (exp.EQ, exp.NullSafeEQ) if null_safe else (exp.EQ,)
-    for test in condition.flatten() if isinstance(condition, exp.And) else [condition]:
+    for test in conjuncts(condition):
         bare = test.unnest()
         if not isinstance(bare, kinds):
             continue
@@ -70,7 +76,7 @@ def equalities(condition: exp.Expression, *, null_safe: bool = False) -> Iterato
 
 def same_columns(condition: exp.Expression, names: Sequence[str]) -> bool:
     """Whether a condition is that these columns are equal on both sides, and nothing else."""
-    tests = list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
+    tests = conjuncts(condition)
     pairs = [(name, value.name) for name, value in equalities(condition) if isinstance(value, exp.Column)]
     return len(tests) == len(names) and sorted(pairs) == sorted((name, name) for name in names)
 

@@ -175,5 +175,5 @@ NAME_CHECKS: dict[str, Callable[[SparkSession, str], None]] = {
     "names_of_the_catalog": check_names_of_the_catalog,
     "views_of_a_warehouse": check_views_of_a_warehouse,
     "a_query_has_one_state": check_a_query_has_one_state,
-    "threads": check_threads_share_the_names_of_a_session,
+    "threads_of_a_session": check_threads_share_the_names_of_a_session,
 }

@@ -135,6 +135,21 @@ def test_update_all_and_insert_all(table: Table, on: Any) -> None:
     assert content(table) == expected(k4={"note": "four"}, k30={"day": "d0", "note": "thirty"})
 
 
+@pytest.mark.parametrize(
+    "on",
+    [
+        "(target.id = source.id AND target.day = source.day) AND source.n > 0",
+        "source.n > 0 AND ((target.day = source.day AND (target.id = source.id)))",
+    ],
+)
+def test_parentheses_of_a_condition_change_nothing(table: Table, on: str) -> None:
+    source = [{"id": 1, "day": "d1", "n": 50}, {"id": 77, "day": "d1", "n": 51}]
+    merge = table.merge(pa.Table.from_pylist(source), on)
+    summary = merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    assert (summary.rows_updated, summary.rows_inserted) == (1, 1)
+    assert content(table) == expected(k1={"n": 50}, k77={"day": "d1", "n": 51})
+
+
 def test_a_new_row_with_the_key_of_another_partition(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", SCHEMA, record_key="id", partition_by="day", index="RECORD_INDEX")
     table.upsert(pa.Table.from_pylist(ROWS, SCHEMA))
@@ -253,6 +268,12 @@ REFUSED: list[tuple[Callable[[Table], Any], type[HudiError], str]] = [
         lambda t: t.merge([{"id": 1}], "id").when_matched_delete("unnest([true, false])"),
         ExpressionError,
         "of several rows",
+    ),
+    (lambda t: t.update({"note": "'a'", "NOTE": "'b'"}), ArgumentError, r"'note' is set twice, by \['note', 'NOTE'\]"),
+    (
+        lambda t: t.merge(pa.table({"id": [1], "n": [5], "N": [6]}), "id").when_matched_update_all().execute(),
+        SchemaError,
+        "columns 'n' and 'N' have the same name",
     ),
     (lambda t: t.update({"n": "DROP TABLE x"}), ExpressionError, "a statement"),
     (lambda t: t.update({"n": "'abc'"}), RecordError, "abc"),

@@ -11,6 +11,7 @@ import pytest
 
 import hudi_catalog
 from hudi_catalog import ArgumentError, ExpressionError, SchemaError
+from table_format.errors import MissingFileError
 from table_format.keys.java_hash import list_hash_one
 
 
@@ -155,6 +156,15 @@ def test_a_text_in_a_bucket_of_another_generation(tmp_path: Path) -> None:
     assert "a: the row with {'id': 'x:y'} is not in the bucket of its key" in joined.explain()
     assert joined.to_arrow().num_rows == 3
     assert hudi_catalog.join(sides[0].scan("id < 'x'"), sides[1].scan("id < 'x'"), "id").steps == 4
+
+
+def test_a_file_that_was_cleaned_is_explained(orders: hudi_catalog.Table, tmp_path: Path) -> None:
+    items = items_of(tmp_path / "items")
+    joined = hudi_catalog.join(orders, items, {"id": "order_id"}, "left")
+    for path in (tmp_path / "items").rglob("*.parquet"):
+        path.unlink()
+    with pytest.raises(MissingFileError, match="refresh the table, and scan it again"):
+        joined.to_arrow()
 
 
 def test_a_reader_that_is_dropped(orders: hudi_catalog.Table, tmp_path: Path) -> None:

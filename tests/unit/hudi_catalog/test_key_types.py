@@ -1,6 +1,8 @@
 """Rows whose keys have another type than the table's: refused where their texts would be others."""
 
+import datetime as dt
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,32 @@ def make(path: Path, index: str = "BUCKET") -> Table:
 
 def keys(table: Table) -> list[int]:
     return sorted(table.scan().to_arrow()["id"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "changed"),
+    [
+        ("decimal(10,2)", [Decimal("2.50"), Decimal("3.00")], Decimal("2.005")),
+        ("date", [dt.date(2024, 1, 2), dt.date(2024, 1, 3)], dt.datetime(2024, 1, 4, 5, tzinfo=dt.UTC)),
+        ("boolean", [True, False], 7),
+        ("float", [0.5, 0.25], 0.1),
+        ("timestamp", [dt.datetime(2024, 1, 4, 5, tzinfo=dt.UTC), dt.date(2024, 1, 4)], None),
+        ("string", ["a", "b"], None),
+    ],
+)
+def test_a_merge_changes_no_key_by_a_cast(tmp_path: Path, kind: str, values: list[Any], changed: Any) -> None:
+    table = create_table(tmp_path / "t", f"id {kind}, v int", record_key="id", buckets=1)
+
+    def merge(value: Any) -> Any:
+        source = pa.table({"key": [value], "v": [1]})
+        made = table.merge(source, "target.id = source.key")
+        return made.when_not_matched_insert({"id": "source.key", "v": "source.v"}).execute()
+
+    if changed is not None:
+        with pytest.raises(RecordError, match=r"of a key or partition and a .*, and a value would be rounded to it"):
+            merge(changed)
+    assert [merge(value).rows_inserted for value in values] == [1, 1]
+    assert [merge(value).rows_inserted for value in values] == [0, 0]
 
 
 @pytest.mark.parametrize("index", INDEXES)

@@ -2,13 +2,14 @@
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from hudi_catalog import create_table, open_table
 from table_format.actions.avro_schemas import REQUESTED_REPLACE
 from table_format.codecs.avro_file import write_avro_file
 from table_format.errors import ConflictError, HudiError, OptionError, RecordError, TransactionError
@@ -178,6 +179,22 @@ def test_a_row_that_no_attempt_can_write_is_named(tmp_path: Path, monkeypatch: p
         table.write("upsert", nameless, {"hoodie.catalog.write.retries": "1"})
     assert len(done) == 2
     assert content(table) == {"a1": 1, "a2": 1}
+
+
+def test_rows_that_failed_once_are_not_taken_for_all_of_them(tmp_path: Path) -> None:
+    """The conflict is tried again, and an iterator that raised has no more rows."""
+    table = create_table(tmp_path / "t", "id bigint, v int", record_key="id", buckets=1)
+    table.upsert([{"id": 1, "v": 1}])
+
+    def chunks() -> Iterator[Any]:
+        yield [{"id": 2, "v": 2}]
+        open_table(tmp_path / "t").upsert([{"id": 100, "v": 3}])
+        yield pa.table({"id": [3], "v": [1 << 40]})
+        yield [{"id": 4, "v": 4}]
+
+    with pytest.raises(RecordError, match="chunk 1 of the rows differs"):
+        table.upsert(chunks())
+    assert sorted(table.refresh().scan().to_arrow()["id"].to_numpy()) == [1, 100]
 
 
 def test_the_schema_of_another_writer_is_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,6 +136,20 @@ def test_inline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.
     assert "left to the next write: away" in caplog.text
 
 
+def test_inline_after_a_batch_of_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {**WEEK, "hoodie.partition.ttl.inline": "true"}
+    table = hudi_catalog.create_table(
+        tmp_path / "t", "id bigint, p string", record_key="id", partition_by="p", buckets=1
+    )
+    write = table.stream_writer("job", options=options)
+    write([{"id": 1, "p": "a"}], 0)
+    assert partitions(table) == ["a"]
+    monkeypatch.setattr(ttl, "time", types.SimpleNamespace(time=lambda: time.time() + 8 * DAY))
+    write([{"id": 2, "p": "b"}], 1)
+    assert partitions(table) == []
+    assert write([{"id": 2, "p": "b"}], 1).replayed
+
+
 def test_the_command_line_and_wrong_options(table: hudi_catalog.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     path = table.client.storage.uri
 

@@ -47,6 +47,8 @@ final class ParquetFiles {
   /** More values of a column than this become ranges where they are compared with statistics. */
   private static final int MOST_VALUES = 1000;
   private static final ParquetReaderOptions OPTIONS = ParquetReaderOptions.defaultOptions();
+  private static final ParquetReaderOptions WITHOUT_BLOOM_FILTERS =
+      ParquetReaderOptions.builder().withBloomFilter(false).build();
 
   private final HudiSplit split;
   private final List<HudiColumn> columns;
@@ -133,7 +135,10 @@ final class ParquetFiles {
     domains.forEach((column, domain) -> byDescriptor.put(
         descriptors.get(List.of(fields.get(column.name()).orElseThrow().getName())), domain));
     TupleDomain<ColumnDescriptor> domain = TupleDomain.withColumnDomains(byDescriptor);
-    List<RowGroupInfo> groups = rowGroups(source, footer, message, descriptors, domain, split.start(), split.length());
+    boolean areHashedAlike = domains.keySet().stream().allMatch(column -> StoredTypes.isHashedAlike(
+        column.type(), fields.get(column.name()).orElseThrow().asPrimitiveType()));
+    List<RowGroupInfo> groups = rowGroups(source, footer, message, descriptors, domain,
+        areHashedAlike ? OPTIONS : WITHOUT_BLOOM_FILTERS);
     if (groups.isEmpty()) {
       return new EmptyPageSource();
     }
@@ -174,19 +179,19 @@ final class ParquetFiles {
             && StoredTypes.isComparable(column.type(), stored.asPrimitiveType())).isPresent();
   }
 
-  private static List<RowGroupInfo> rowGroups(ParquetDataSource source, ParquetMetadata footer, MessageType message,
-      Map<List<String>, ColumnDescriptor> descriptors, TupleDomain<ColumnDescriptor> domain, long start, long length)
-      throws IOException {
+  private List<RowGroupInfo> rowGroups(ParquetDataSource source, ParquetMetadata footer, MessageType message,
+      Map<List<String>, ColumnDescriptor> descriptors, TupleDomain<ColumnDescriptor> domain,
+      ParquetReaderOptions options) throws IOException {
     TupleDomainParquetPredicate predicate = buildPredicate(message, domain, descriptors, DateTimeZone.UTC);
-    return getFilteredRowGroups(start, length, source, footer, List.of(domain), List.of(predicate), descriptors,
-        DateTimeZone.UTC, MOST_VALUES, OPTIONS);
+    return getFilteredRowGroups(split.start(), split.length(), source, footer, List.of(domain), List.of(predicate),
+        descriptors, DateTimeZone.UTC, MOST_VALUES, options);
   }
 
   /** Ordinals of the split's row groups. */
   private List<Integer> ordinals(ParquetDataSource source, ParquetMetadata footer) throws IOException {
     MessageType schema = footer.getFileMetaData().getSchema();
     Map<List<String>, ColumnDescriptor> descriptors = getDescriptors(schema, schema);
-    List<Long> own = rowGroups(source, footer, schema, descriptors, TupleDomain.all(), split.start(), split.length())
+    List<Long> own = rowGroups(source, footer, schema, descriptors, TupleDomain.all(), OPTIONS)
         .stream().map(RowGroupInfo::fileRowOffset).toList();
     List<Integer> ordinals = new ArrayList<>();
     long offset = 0;

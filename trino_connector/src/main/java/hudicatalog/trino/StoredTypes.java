@@ -98,6 +98,23 @@ final class StoredTypes {
     };
   }
 
+  /**
+   * Whether Parquet's Bloom filters of the file may be asked for values of the table's type.
+   *
+   * <p>The reader hashes a value as the table has it: a long has other bytes than the file's int, and 0.0 than the -0.0
+   * that it equals. Rows would go missing.
+   *
+   * @param wanted of a column that {@link #isComparable}
+   */
+  static boolean isHashedAlike(io.trino.spi.type.Type wanted, PrimitiveType stored) {
+    return switch (wanted) {
+      case BigintType _ -> stored.getPrimitiveTypeName() == PrimitiveTypeName.INT64;
+      case RealType _ -> false;
+      case DoubleType _ -> false;
+      default -> true;
+    };
+  }
+
   private static boolean isReadable(io.trino.spi.type.Type wanted, PrimitiveType stored) {
     LogicalTypeAnnotation annotation = stored.getLogicalTypeAnnotation();
     PrimitiveTypeName physical = stored.getPrimitiveTypeName();

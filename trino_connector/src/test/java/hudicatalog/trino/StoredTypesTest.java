@@ -71,4 +71,21 @@ class StoredTypesTest {
         + " }");
     assertEquals(readable, StoredTypes.isReadable(wanted, message.getType(0)));
   }
+
+  static Stream<Arguments> hashed() {
+    return Stream.of(
+        Arguments.of(INTEGER, "int32 c", true),
+        Arguments.of(BIGINT, "int64 c", true),
+        Arguments.of(BIGINT, "int32 c", false),
+        Arguments.of(REAL, "float c", false),
+        Arguments.of(DOUBLE, "double c", false),
+        Arguments.of(VARCHAR, "binary c (STRING)", true));
+  }
+
+  @ParameterizedTest
+  @MethodSource("hashed")
+  void onlyValuesOfTheSameBytesAreLookedUpInBloomFilters(Type wanted, String stored, boolean alike) {
+    var message = MessageTypeParser.parseMessageType("message m { optional " + stored + "; }");
+    assertEquals(alike, StoredTypes.isHashedAlike(wanted, message.getType(0).asPrimitiveType()));
+  }
 }
