@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ from pushdown.walk import fold, rebuilt
 from table_format.errors import MissingFileError, ServiceError, SplitError, UnsupportedTableError
 
 _FILE = "file://"
+#: Readers of equal slices, as in a join of a table with itself, whose cursors are kept at a page.
+_READERS = 8
 _UNREADABLE = frozenset("?#\\")
 """Characters of paths that Trino's locations do not take as they are."""
 
@@ -279,23 +282,34 @@ class ConnectorRows:
         """
         number = body.number("page")
         key = body.key("page", "query")
-        cursor = self._cursors.pop((key, number))
-        try:
-            if cursor is None:
-                cursor = _Cursor(self._tables_of(body))
-                for _ in range(number):
+        with contextlib.ExitStack() as unless_kept:
+            kept = self._at(key, number)
+            try:
+                cursor = kept or _Cursor(self._tables_of(body))
+                unless_kept.callback(cursor.close)
+                for _ in range(0 if kept else number):
                     cursor.take()
-            table = cursor.take()
-        except MissingFileError as error:
-            reason = "it was cleaned away while the query ran; run it again"
-            raise SplitError(f"{body.table}: {error}: {reason}") from error
-        if table is None:
-            return b"\1" + encoded_page(pa.table({})), 0
-        if cursor.next is None:
-            cursor.close()
-            return b"\1" + encoded_page(table), table.num_rows
-        self._cursors.put((key, number + 1), cursor)
-        return b"\0" + encoded_page(table), table.num_rows
+                table = cursor.take()
+            except MissingFileError as error:
+                reason = "it was cleaned away while the query ran; run it again"
+                raise SplitError(f"{body.table}: {error}: {reason}") from error
+            if table is None:
+                return b"\1" + encoded_page(pa.table({})), 0
+            is_last = cursor.next is None
+            page = encoded_page(table)
+            if not is_last and self._keep(cursor, key, number + 1):
+                unless_kept.pop_all()
+        return (b"\1" if is_last else b"\0") + page, table.num_rows
+
+    def _at(self, key: Hashable, number: int) -> _Cursor | None:
+        """Take a cursor that is before a page; None without one."""
+        cursors = (self._cursors.pop((key, number, reader)) for reader in range(_READERS))
+        return next((cursor for cursor in cursors if cursor is not None), None)
+
+    def _keep(self, cursor: _Cursor, key: Hashable, number: int) -> bool:
+        """Keep a cursor that is before a page beside those of other readers, as in a join of a table with itself."""
+        places = ((key, number, reader) for reader in range(_READERS))
+        return any(self._cursors.setdefault(place, cursor) is cursor for place in places)
 
     def close(self) -> None:
         """Close all cursors."""

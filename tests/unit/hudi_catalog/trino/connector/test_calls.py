@@ -18,10 +18,14 @@ from thriftpy2.transport import memory
 
 import hudi_catalog.server
 from catalog import Catalog
+from catalog.rows.slice_rows import slice_batches
+from catalog.slices.file_slice import FileSlice
+from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog.server.admission import IDL
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.security import Secret
 from hudi_catalog.server.tables import WarehouseTables
+from hudi_catalog.trino.connector import scans
 from hudi_catalog.trino.connector.calls import CALLERS
 from hudi_catalog.trino.connector.pages import encoded_page
 from hudi_catalog.trino.connector.types import connector_columns, trino_type
@@ -181,6 +185,28 @@ def test_rows_come_in_pages_that_any_service_continues(warehouse: Path) -> None:
     assert number > 1
     assert len(ids) == len(set(ids))
     assert all(one < 40 for one in ids)
+
+
+def test_readers_of_equal_slices_read_each_row_once(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A join of a table with itself: both are at the same page all the time."""
+    asking = Asking(warehouse, page_size="40", batch_rows="7")
+    wanted = asking.pinned(domains=[])
+    split = asking.ask("hudiPlan", wanted)["splits"][0]
+    opened: list[str] = []
+
+    def read(snapshot: Snapshot, piece: FileSlice, *arguments: Any, **more: Any) -> Any:
+        opened.append(piece.file_id)
+        return slice_batches(snapshot, piece, *arguments, **more)
+
+    monkeypatch.setattr(scans, "slice_batches", read)
+    for number in range(1000):
+        asked = {**wanted, "split": split, "columns": ["id"], "page": number}
+        first, second = (asking.bytes("hudiRows", asked) for _ in range(2))
+        assert first == second
+        if first[0]:
+            break
+    assert number > 3
+    assert len(opened) == 2
 
 
 def test_requests_that_break_the_contract_are_refused(asking: Asking) -> None:
