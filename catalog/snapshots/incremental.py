@@ -185,7 +185,7 @@ def refuse_undone(timeline: Timeline, begin: str) -> None:
     if begin == _TIMELESS or timeline.find(begin) is not None:
         return
     whole = with_archive(timeline) if timeline.writes and begin < timeline.writes[0].time else timeline
-    if begin not in whole.rolled_back:
+    if begin not in whole.rolled_back or not whole.is_undone(begin):
         return
     older = [write.time for write in with_archive(timeline).writes if write.time < begin]
     last = older[-1] if older else EARLIEST

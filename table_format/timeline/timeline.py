@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from table_format.actions.commit import CommitMetadata, read_extra_metadata
@@ -211,16 +211,32 @@ class Timeline:
         Raises:
             CorruptFileError: a rollback's or restore's file is damaged.
         """
+        return self._restored_times.union(time for time, _ in self._rollbacks)
+
+    def rolled_back_by(self, instant: Instant) -> list[tuple[str, str]]:
+        """Times and actions of what a completed rollback has undone.
+
+        Raises:
+            CorruptFileError: its file is damaged.
+        """
+        data = self.read(instant)  # Hudi reads an empty file as one without content
+        return RollbackMetadata.from_avro(data, self.path(instant)).instants if data else []
+
+    @functools.cached_property
+    def _rollbacks(self) -> frozenset[tuple[str, str]]:
+        """Times and actions of what rollbacks have undone."""
+        return frozenset(
+            undone for one in self.completed if one.action == Action.ROLLBACK for undone in self.rolled_back_by(one)
+        )
+
+    @functools.cached_property
+    def _restored_times(self) -> frozenset[str]:
+        """Times of what restores have undone, and what is being undone."""
         times = {time for undoing in self.undoing for time in undoing.times}
-        readers: dict[str, Callable[[bytes, str], RollbackMetadata | RestoreMetadata]] = {
-            Action.ROLLBACK: RollbackMetadata.from_avro,
-            Action.RESTORE: RestoreMetadata.from_avro,
-        }
         for instant in self.completed:
-            if instant.action in readers:
+            if instant.action == Action.RESTORE:
                 data = self.read(instant)
-                # Hudi reads an empty file as one without content
-                times.update(readers[instant.action](data, self.path(instant)).commits if data else ())
+                times.update(RestoreMetadata.from_avro(data, self.path(instant)).commits if data else ())
         return frozenset(times)
 
     @functools.cached_property
@@ -238,8 +254,21 @@ class Timeline:
         )
 
     def is_undone(self, time: str) -> bool:
-        """Whether a rollback or a restore has undone a write."""
-        return time in self.rolled_back or any(begin < time < end for begin, end in self._restored)
+        """Whether a rollback or a restore has undone a write.
+
+        What compacts or clusters keeps its plan when a run of it is rolled back, and another run completes it at the
+        same time. Such a write may be archived before the rollback is.
+
+        Raises:
+            CorruptFileError: a rollback's or restore's file, or the archive that is needed, is damaged.
+        """
+        if time in self._restored_times or any(begin < time < end for begin, end in self._restored):
+            return True
+        actions = {action for undone, action in self._rollbacks if undone == time}
+        if not actions:
+            return False
+        may_be_done = time not in self._pending_times and actions != {Action.DELTACOMMIT}
+        return not (time in self._write_times or (may_be_done and time in self.archive.writes))
 
     @functools.cached_property
     def _restored(self) -> tuple[tuple[str, str], ...]:

@@ -9,7 +9,6 @@ from typing import Final, Self
 import pyarrow as pa
 
 from table_format.actions.commit import CommitMetadata
-from table_format.actions.rollback import RollbackMetadata
 from table_format.codecs.arrow_numpy import one_chunk
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.errors import ConflictError, HudiError, MissingFileError, SchemaError, TransactionError
@@ -224,8 +223,7 @@ def _check_not_undone(timeline: Timeline, own: Instant, before: TimelineState) -
     """
     for instant in timeline.completed:
         if instant.action == Action.ROLLBACK and instant.time not in before.completed:
-            rollback = RollbackMetadata.from_avro(timeline.read(instant), timeline.path(instant))
-            undone = sorted(before.completed.intersection(rollback.commits))
+            undone = sorted(before.completed.intersection(time for time, _ in timeline.rolled_back_by(instant)))
             if undone:
                 raise ConflictError(f"{own.time}: rollback {instant.time} took {undone[0]} back {_MEANWHILE}")
 
@@ -269,7 +267,7 @@ def _undoes(timeline: Timeline, one: Instant, own: str) -> bool:
     """Whether a completed instant is a write's rollback."""
     if one.action != Action.ROLLBACK:
         return False
-    return own in RollbackMetadata.from_avro(timeline.read(one), timeline.path(one)).commits
+    return own in dict(timeline.rolled_back_by(one))
 
 
 def completed_since(timeline: Timeline, own: Instant, before: TimelineState) -> Iterator[Instant]:

@@ -162,10 +162,8 @@ def roll_back(client: TableClient, failed: Instant) -> RollbackMetadata:
 def rollback_of(timeline: Timeline, time: str) -> Instant | None:
     """The completed rollback of a write; None if the timeline has none."""
     for instant in reversed(timeline.completed):
-        if instant.action == Action.ROLLBACK:
-            data = timeline.read(instant)
-            if data and time in RollbackMetadata.from_avro(data, timeline.path(instant)).commits:
-                return instant
+        if instant.action == Action.ROLLBACK and time in dict(timeline.rolled_back_by(instant)):
+            return instant
     return None
 
 
@@ -428,7 +426,7 @@ def uncounted_files(client: TableClient, timeline: Timeline, time: str) -> list[
     if done is not None:
         counted = _paths(timeline, done) if marked else set()
         return [path for path in marked if path not in counted]
-    if time in timeline.rolled_back or (time < (timeline.start or "") and time not in timeline.archive.writes):
+    if timeline.is_undone(time) or (time < (timeline.start or "") and time not in timeline.archive.writes):
         return marked  # where the rollback is archived, the write itself never was
     return []  # any other instant may have been completed and archived: its files stay
 
