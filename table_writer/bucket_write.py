@@ -55,7 +55,7 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
         gone = current.of([name for name in plans.files.partitions() if doomed(name)])
         replaced = groups_of(gone)
         refuse_clustered(plans, gone, bucketed=True)
-        return Outcome((), replaced, doomed, plans.index_changes((), gone, replaced), plans.layout)
+        return Outcome((), replaced, doomed, plans.index_changes((), gone), plans.layout)
     unique, duplicates = _duplicates(operation, options)
     if several:
         return write_groups_of_buckets(plans, keys, current, duplicates, unique=unique)
@@ -81,7 +81,7 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
     written = plans.executor.collect(blocks, partial(write_slots, plan))
     gone = _overwritten(operation, current, written)
     replaced = groups_of(gone)
-    changes = plans.index_changes(written, gone, replaced)
+    changes = plans.index_changes(written, gone)
     return Outcome(written, replaced, plans.cleared(written), changes, layout)
 
 

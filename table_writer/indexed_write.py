@@ -77,7 +77,7 @@ def write_by_index(plans: WritePlans) -> Outcome:
         gone = CurrentFiles.of(plans.files, filter(doomed, plans.files.partitions())).table
         replaced = groups_of(gone)
         refuse_clustered(plans, gone, bucketed=False)
-        return Outcome((), replaced, doomed, plans.index_changes((), gone, replaced), plans.layout)
+        return Outcome((), replaced, doomed, plans.index_changes((), gone), plans.layout)
     source, batch = plans.rows()
     plans.progress.phase("looking up records and writing files")
     target = plans.batch_target(batch)
@@ -113,7 +113,7 @@ def outcome_of(plans: WritePlans, write: IndexedWrite, source: RowSource, finish
     written = write.run(plans.executor, source, finish)
     gone = _replaced(plans, {file.stat.partition_path for file in written})
     replaced = groups_of(gone)
-    changes = plans.index_changes(written, gone, replaced)
+    changes = plans.index_changes(written, gone)
     return Outcome(written, replaced, plans.cleared(written), changes, finish.layout)
 
 

@@ -204,26 +204,21 @@ class WritePlans:
             raise OptionError(f"delete_partition needs {registry.PARTITIONS_TO_DELETE.key} or rows")
         return set(distinct_partitions(self.executor, self.source, keys, self.batch)).__contains__
 
-    def index_changes(
-        self, written: Sequence[WrittenFile], current: pa.Table, replaced: Mapping[str, Sequence[str]]
-    ) -> list[DeltaFile] | None:
+    def index_changes(self, written: Sequence[WrittenFile], replaced: pa.Table) -> list[DeltaFile] | None:
         """The write's changes to the record index; None for a table without one.
 
         Args:
             written: its files.
-            current: base files before the write, including those of replaced file groups; of `CURRENT_SCHEMA`.
-            replaced: replaced file groups, by partition.
+            replaced: base files of the file groups that it replaces; of `CURRENT_SCHEMA`.
         """
         if self.layout is None:
             return None
         changes = [delta for file in written for delta in file.index_deltas]
-        if not any(replaced.values()):
+        if not replaced.num_rows:
             return changes
-        gone = {(partition, group) for partition, groups in replaced.items() for group in groups}
-        groups = [row for row in current.to_pylist() if (row["partition"], row["file_id"]) in gone]
         folder = delta_folder(self.transaction.instant)
         return changes + forget_groups(
-            self.client, self.timeline, self.options.texts, folder, groups, mapper=self.executor.map
+            self.client, self.timeline, self.options.texts, folder, replaced.to_pylist(), mapper=self.executor.map
         )
 
     def cleared(self, written: Sequence[WrittenFile]) -> Cleared | None:

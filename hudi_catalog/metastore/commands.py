@@ -20,7 +20,7 @@ from catalog.concurrency.late_tables import DEFAULT_SECONDS, LateTables
 from catalog.concurrency.workers import each, leave_if_hung
 from catalog.table import Table
 from hudi_catalog.option_groups import key_value
-from table_format.errors import HudiError, LateTableError, OptionError
+from table_format.errors import HudiError, LateTableError, OptionError, error_text
 from table_format.storage import Storage
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def sync(
         run = _runner(target, keys.SyncOptions.parse(values), metastore, also_hudi=also_hudi)
         store = open_metastore(metastore, options=of_store)
     except OptionError as error:
-        sys.stderr.write(f"hudi-catalog: {' '.join(str(error).split())}\n")
+        sys.stderr.write(f"hudi-catalog: {error_text(error)}\n")
         raise typer.Exit(_WRONG_USAGE) from error
 
     def one(path: str, names: Mapping[str, str]) -> TrinoSync | HiveSync:

@@ -143,8 +143,6 @@ def _clock(bounds: Bounds, type_: Any, time_zone: str) -> Bounds:
     lower, upper = (edge // UNITS_PER_SECOND[type_.unit] for edge in numbers(bounds))
     zone = zone_clocks(time_zone)
     sure = bounds.known & (lower >= _FIRST_SURE * DAY) & (upper < _LAST_SURE * DAY)
-    if type_.tz is None:  # Hive may read older ones otherwise than they are stored
-        sure &= lower >= _FIRST_DAY * DAY
     if type_.tz is None or zone.fixed is not None:
         shift = 0 if type_.tz is None or zone.fixed is None else zone.fixed
         return Bounds(lower + shift, upper + shift, sure)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from catalog import Table
-from tests.engines.apache_tables import ROW_GROUPS
+from tests.engines.apache_tables import MERGE_ON_READ, NO_COMPACTION, NONPARTITIONED, ROW_GROUPS
 from tests.engines.edges import DEFECTS, SOUND, Defect
 from tests.engines.written_table import Written
 from tests.support.apache_hudi_client import ALL_VERSIONS, ApacheHudi
@@ -19,16 +19,15 @@ PAGE = Path(__file__).parents[2] / "docs/apache-defects.md"
 ARCHIVED = "Commits that were archived beyond a savepoint"
 UPDATES = "Updates in Parquet blocks, ordered by texts"
 PARQUET_BLOCKS = {
+    **NONPARTITIONED,
+    **MERGE_ON_READ,
+    **NO_COMPACTION,
     "hoodie.table.name": "t",
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.precombine.field": "o",
-    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-    "hoodie.datasource.write.partitionpath.field": "",
-    "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
     "hoodie.index.type": "SIMPLE",
     "hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
     "hoodie.logfile.data.block.format": "parquet",
-    "hoodie.compact.inline": "false",
 }
 Tables = Callable[[str, str], Written]
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tests.engines.apache_tables import MERGE_ON_READ, NONPARTITIONED
 from tests.golden.packing import Members, files_of, remake
 from tests.support.apache_hudi_client import ApacheError, ApacheHudi
 
 _OPTIONS = {
+    **NONPARTITIONED,
+    **MERGE_ON_READ,
     "hoodie.table.name": "t",
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.precombine.field": "o",
-    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-    "hoodie.datasource.write.partitionpath.field": "",
-    "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
     "hoodie.index.type": "BUCKET",
     "hoodie.bucket.index.num.buckets": "3",
     "hoodie.index.bloom.num_entries": "10",

@@ -165,10 +165,10 @@ def check_threads_share_the_names_of_a_session(spark: SparkSession, path: str) -
                 {view: place} for view in views
             ]
         assert [session.table(view).count() for view in views] == [ROWS] * len(views)
-        mine = session_names(session).table_of_view("v0")
+        of_view = session_names(session).table_of_view("v0")
         sql(session, f"SELECT count(*) FROM hudi_catalog.`{place}`", options={"hoodie.catalog.statistics.memory": "1"})
-        assert session_names(session).table_of_view("v0") is mine
-        assert session_names(session).table_of_view("v1") is not mine
+        assert session_names(session).table_of_view("v0") is of_view
+        assert session_names(session).table_of_view("v1") is not of_view
 
 
 NAME_CHECKS: dict[str, Callable[[SparkSession, str], None]] = {

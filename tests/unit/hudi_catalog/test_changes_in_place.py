@@ -135,21 +135,6 @@ def test_update_all_and_insert_all(table: Table, on: Any) -> None:
     assert content(table) == expected(k4={"note": "four"}, k30={"day": "d0", "note": "thirty"})
 
 
-@pytest.mark.parametrize(
-    "on",
-    [
-        "(target.id = source.id AND target.day = source.day) AND source.n > 0",
-        "source.n > 0 AND ((target.day = source.day AND (target.id = source.id)))",
-    ],
-)
-def test_parentheses_of_a_condition_change_nothing(table: Table, on: str) -> None:
-    source = [{"id": 1, "day": "d1", "n": 50}, {"id": 77, "day": "d1", "n": 51}]
-    merge = table.merge(pa.Table.from_pylist(source), on)
-    summary = merge.when_matched_update_all().when_not_matched_insert_all().execute()
-    assert (summary.rows_updated, summary.rows_inserted) == (1, 1)
-    assert content(table) == expected(k1={"n": 50}, k77={"day": "d1", "n": 51})
-
-
 def test_a_new_row_with_the_key_of_another_partition(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", SCHEMA, record_key="id", partition_by="day", index="RECORD_INDEX")
     table.upsert(pa.Table.from_pylist(ROWS, SCHEMA))

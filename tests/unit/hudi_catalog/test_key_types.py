@@ -29,6 +29,25 @@ def keys(table: Table) -> list[int]:
     return sorted(table.scan().to_arrow()["id"].to_pylist())
 
 
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize(
+    "on",
+    [
+        "(target.id = source.id AND target.p = source.p) AND source.v > 0",
+        "source.v > 0 AND ((target.p = source.p AND (target.id = source.id)))",
+    ],
+)
+def test_parentheses_of_a_condition_change_nothing(tmp_path: Path, index: str, on: str) -> None:
+    table = make(tmp_path, index)
+    merge = table.merge([{"id": 1, "p": 1, "v": 50}, {"id": 77, "p": 1, "v": 51}], on)
+    summary = merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    assert (summary.rows_updated, summary.rows_inserted) == (1, 1)
+    stored = {row["id"]: row for row in table.scan(columns=["id", "p", "v", "f"]).to_arrow().to_pylist()}
+    changed = {1: {"id": 1, "p": 1, "v": 50, "f": 0.5}, 77: {"id": 77, "p": 1, "v": 51, "f": None}}
+    rest = {number: {"id": number, "p": 1, "v": number, "f": 0.5} for number in range(10)}
+    assert stored == {**rest, **changed}
+
+
 @pytest.mark.parametrize(
     ("kind", "values", "changed"),
     [

@@ -221,10 +221,3 @@ def test_images_of_the_last_functions_are_kept():
     assert statistics.of_function(functions[0], kind, "UTC") is not first
     with pytest.raises(ValueError, match="has no image"):
         statistics.of_function(functions[0], pa.string(), "UTC")
-
-
-@pytest.mark.parametrize(("year", "found"), [(1890, "TF"), (1899, "TF"), (1900, "F"), (2024, "F")])
-def test_hours_of_clock_times_before_1900_are_not_sure(year, found):
-    """Hive may read them by other clocks than they were written by."""
-    low, high = dt.datetime(year, 2, 3), dt.datetime(year, 2, 3, 0, 1)  # noqa: DTZ001  # without a zone on purpose
-    assert truths("hour(a) = 5", pa.timestamp("us"), low, high) == found

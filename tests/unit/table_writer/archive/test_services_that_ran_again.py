@@ -46,14 +46,14 @@ def test_its_rows_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, between:
     only_archived = 0
     for batch in range(3 + between, 15):
         insert(table, batch)
-        found = open_table(tmp_path / "t")
-        assert found.scan().count() == found.scan().to_arrow().num_rows == 10 * (batch + 1)
-        timeline = found.client.timeline()
+        reopened = open_table(tmp_path / "t")
+        assert reopened.scan().count() == reopened.scan().to_arrow().num_rows == 10 * (batch + 1)
+        timeline = reopened.client.timeline()
         if timeline.find(planned) is None and any(one.action == Action.ROLLBACK for one in timeline.completed):
             only_archived += 1
             assert planned in timeline.rolled_back
             assert timeline.is_committed(planned)
-            assert uncounted_files(found.client, timeline, planned) == []
-            found.upsert([{"id": "k0", "a": -1}], OPTIONS)
-            assert found.scan("id = 'k0'").count() == 1
+            assert uncounted_files(reopened.client, timeline, planned) == []
+            reopened.upsert([{"id": "k0", "a": -1}], OPTIONS)
+            assert reopened.scan("id = 'k0'").count() == 1
     assert only_archived
