@@ -30,6 +30,9 @@ _FEW_ROWS: Final = 1 << 10
 _RUNS: Final = 8
 #: How much larger rows may become, as when another codec had compressed them better.
 _WORST: Final = 4
+#: How much more a row takes in a file than among the measured rows: dictionaries are of fewer rows there, and some rows
+#: compress less than others.
+_FEWER_TOGETHER: Final = 1.04
 #: Of computing how large the filters of files are that are as many as the filters' size allows.
 _ROUNDS: Final = 4
 _FILE_NAME: Final = "0" * 64
@@ -168,7 +171,7 @@ def parts_of(task: MeasureTask, encoded: EncodedSize, target: int) -> int:
     parts = 1.0
     for _ in range(_ROUNDS):
         room = target - encoded.around_of(rows / parts)
-        parts = rows * encoded.data / encoded.rows / max(room, target / 4)
+        parts = _FEWER_TOGETHER * rows * encoded.data / encoded.rows / max(room, target / 4)
     if step > 1:
         # numbers of sampled rows that fall into a file vary by their square root
         parts *= 1 + 2 * math.sqrt(max(1.0, parts) * step / rows)
