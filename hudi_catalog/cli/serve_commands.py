@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hudi_catalog.cli.arguments import HELP, Config, all_options
+from table_format.config.option_values import whole_number
 from table_format.errors import ServiceError, require
 
 if TYPE_CHECKING:
@@ -108,14 +109,17 @@ def serve_trino(
         raise typer.BadParameter("the connector is Trino's: choose --connector or --presto")
     from hudi_catalog.server.endpoints import address_text
     from hudi_catalog.trino.connector.plugin import catalog_lines as connector_lines
+    from hudi_catalog.trino.options import FRAME_SIZE, TrinoOptions
     from hudi_catalog.trino.serve import catalog_lines
 
     has_tls = tls_certificate is not None
+    options = all_options(config, option)
+    frame_size = whole_number(options, FRAME_SIZE, TrinoOptions.frame_size, 1)
 
     def lines(port: int) -> list[str]:
         if connector:
             return connector_lines(host, port, tls=has_tls, secret=secret_file is not None)
-        return catalog_lines(host, port, tls=has_tls, presto=presto)
+        return catalog_lines(host, port, tls=has_tls, presto=presto, frame_size=frame_size)
 
     if print_catalog:
         sys.stdout.write("\n".join(lines(port)) + "\n")
@@ -132,7 +136,7 @@ def serve_trino(
             port=port,
             http_port=http_port,
             http_host=http_host,
-            options=all_options(config, option),
+            options=options,
             secret=load_secret(secret_file),
             tls=tls_files(tls_certificate, tls_key, tls_client_ca),
             query_log=query_log,

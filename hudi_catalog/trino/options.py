@@ -18,6 +18,7 @@ SPLIT_LIFETIME = "hoodie.catalog.trino.split.lifetime"
 LEASE_IDLE = "hoodie.catalog.trino.lease.idle"
 LEASE_MOST = "hoodie.catalog.trino.lease.most"
 PAGE_SIZE = "hoodie.catalog.trino.page.size"
+FRAME_SIZE = "hoodie.catalog.trino.frame.size"
 BATCH_ROWS = "hoodie.catalog.trino.batch.rows"
 CURSOR_MEMORY = "hoodie.catalog.trino.cursor.memory"
 CURSOR_IDLE = "hoodie.catalog.trino.cursor.idle"
@@ -30,6 +31,7 @@ KEYS = (
     LEASE_IDLE,
     LEASE_MOST,
     PAGE_SIZE,
+    FRAME_SIZE,
     BATCH_ROWS,
     CURSOR_MEMORY,
     CURSOR_IDLE,
@@ -53,6 +55,8 @@ class TrinoOptions:
             `hoodie.catalog.trino.lease.idle`.
         lease_most: seconds for which they share a snapshot at most; `hoodie.catalog.trino.lease.most`.
         page_size: limit of a page in bytes, where Trino allows more; `hoodie.catalog.trino.page.size`.
+        frame_size: bytes of the largest reply that the Thrift connectors take, their `max-frame-size`;
+            `hoodie.catalog.trino.frame.size`.
         batch_rows: rows decoded at a time; `hoodie.catalog.trino.batch.rows`.
         cursor_memory: bytes that partly read splits may hold between pages, a single larger one excepted;
             `hoodie.catalog.trino.cursor.memory`.
@@ -71,6 +75,7 @@ class TrinoOptions:
     lease_idle: float = 1.0
     lease_most: float = 30.0
     page_size: int = 8 << 20
+    frame_size: int = 64 << 20
     batch_rows: int = 65_536
     cursor_memory: int = 256 << 20
     cursor_idle: float = 60.0
@@ -100,6 +105,7 @@ class TrinoOptions:
             lease_idle=seconds(values, LEASE_IDLE, cls.lease_idle),
             lease_most=seconds(values, LEASE_MOST, cls.lease_most),
             page_size=whole_number(values, PAGE_SIZE, cls.page_size, 1),
+            frame_size=whole_number(values, FRAME_SIZE, cls.frame_size, 1),
             batch_rows=whole_number(values, BATCH_ROWS, cls.batch_rows, 1),
             cursor_memory=whole_number(values, CURSOR_MEMORY, cls.cursor_memory, 1),
             cursor_idle=seconds(values, CURSOR_IDLE, cls.cursor_idle),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
-from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -18,10 +18,11 @@ from catalog.concurrency.caches import LruCache
 from catalog.rows.slice_rows import needed_columns, slice_batches
 from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
+from hudi_catalog.trino.base.cursors import Cursors
 from hudi_catalog.trino.base.scans import bound_filter, is_inside, row_condition
 from hudi_catalog.trino.domains import expression_of
 from hudi_catalog.trino.index_keys import KeySet, key_filter
-from hudi_catalog.trino.options import TrinoOptions
+from hudi_catalog.trino.options import FRAME_SIZE, TrinoOptions
 from hudi_catalog.trino.pages import Buffers, Cells, PageBuilder, cells_of
 from hudi_catalog.trino.split_id import TrinoSplit
 from hudi_catalog.trino.types import ServedColumn, columns_of
@@ -35,6 +36,7 @@ from table_format.errors import MissingFileError, ServiceError, SplitError
 
 _FILTERS = 64
 _CURSOR_BYTES = 4 << 20  # estimate for undecoded pages of the file, beside the rows
+_REPLY_BYTES = 256  # around a page: the frame's length, the call's name and number
 _SLICE = 1 << 40  # position of a row in its split: slice ordinal times this, plus the row's offset in the slice
 _PAGE_SECONDS = 10.0
 """A page without matching rows is sent after this time, before Trino times out."""
@@ -163,12 +165,7 @@ class RowServer:
         self._tables = tables
         self._options = options or TrinoOptions()
         self._filters: LruCache[str, _Filter] = LruCache(_FILTERS)
-        self._cursors: LruCache[Hashable, _Cursor] = LruCache(
-            self._options.cursor_memory,
-            lambda cursor: cursor.memory,
-            idle_seconds=self._options.cursor_idle,
-            on_evict=_Cursor.close,
-        )
+        self._cursors: Cursors[_Cursor] = Cursors(self._options.cursor_memory, self._options.cursor_idle)
 
     def page(
         self, split: TrinoSplit, columns: Sequence[str], max_bytes: int, position: int, seal: Callable[[int], bytes]
@@ -184,13 +181,13 @@ class RowServer:
 
         Raises:
             SplitError: a file of the split no longer exists.
-            ServiceError: a column does not exist or cannot be read.
+            ServiceError: a column does not exist or cannot be read, or a row is larger than a frame.
             HudiError: the table or a file cannot be read.
         """
         snapshot = self._tables.at(split.table, split.pin)
         wanted = self._filter(split, snapshot).served(columns)
         builder = PageBuilder([column.block for column in wanted], min(max_bytes, self._options.page_size))
-        cursor = self._cursors.pop((split, tuple(columns), position))
+        cursor = self._cursors.take((split, tuple(columns), position))
         if cursor is None:
             cursor = _Cursor(self._batches(split, snapshot, wanted, position))
         with contextlib.ExitStack() as cleanup:
@@ -200,16 +197,26 @@ class RowServer:
             except MissingFileError as error:
                 reason = "it was cleaned away while the query ran; run it again"
                 raise SplitError(f"{split.table}: {error}: {reason}") from error
+            page = Page(builder.parts(None if after is None else seal(after)), builder.rows, is_last=after is None)
+            self._check_frame(split, page)
             if after is None:
-                return Page(builder.parts(None), builder.rows, is_last=True)
-            page = Page(builder.parts(seal(after)), builder.rows, is_last=False)
+                return page
             cleanup.pop_all()
-        self._cursors.put((split, tuple(columns), after), cursor)
+        self._cursors.keep((split, tuple(columns), after), cursor)
         return page
 
     def close(self) -> None:
         """Close all cursors."""
         self._cursors.clear()
+
+    def _check_frame(self, split: TrinoSplit, page: Page) -> None:
+        """Refuse a row for which Trino would end the connection without a reason."""
+        size, limit = sum(len(part) for part in page.parts) + _REPLY_BYTES, self._options.frame_size
+        if size > limit:
+            raise ServiceError(
+                f"{split.table}: a row of {size} bytes is larger than a frame of the Thrift connector, {limit} bytes: "
+                f"read fewer columns, or raise {FRAME_SIZE} here and the connector's max-frame-size alike"
+            )
 
     def _filter(self, split: TrinoSplit, snapshot: Snapshot) -> _Filter:
         digest = hashlib.sha256(repr((split.table, split.pin)).encode())

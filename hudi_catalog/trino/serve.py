@@ -354,7 +354,9 @@ def running_trino(settings: TrinoSettings) -> Iterator[ServingTrino]:
         yield serving
 
 
-def catalog_lines(host: str, port: int, *, tls: bool = False, presto: bool = False) -> list[str]:
+def catalog_lines(
+    host: str, port: int, *, tls: bool = False, presto: bool = False, frame_size: int = TrinoOptions.frame_size
+) -> list[str]:
     """The lines of a catalog properties file for Trino or Presto.
 
     Args:
@@ -362,6 +364,7 @@ def catalog_lines(host: str, port: int, *, tls: bool = False, presto: bool = Fal
         port: the service's port.
         tls: whether connections are encrypted.
         presto: whether they are for Presto, whose client needs its transport and protocol set.
+        frame_size: see `TrinoOptions`.
     """
     address = address_for_clients(host, port)
     engine = "presto" if presto else "trino"
@@ -369,7 +372,7 @@ def catalog_lines(host: str, port: int, *, tls: bool = False, presto: bool = Fal
     lines = [
         f"connector.name={'presto-thrift' if presto else 'trino_thrift'}",
         f"{client}.addresses={address}",
-        f"{client}.max-frame-size=64MB",
+        f"{client}.max-frame-size={_data_size(frame_size)}",
         f"{engine}-thrift.max-response-size=32MB",
         # by default the client retries for 80 seconds before a query fails because the service is gone
         f"{client}.max-retry-time=20s",
@@ -380,3 +383,8 @@ def catalog_lines(host: str, port: int, *, tls: bool = False, presto: bool = Fal
         lines.append(f"{client}.ssl.enabled=true")
         lines.append(f"# {client}.ssl.trust-certificate=<file with the certificate of the service's authority>")
     return lines
+
+
+def _data_size(count: int) -> str:
+    """A number of bytes as Trino's properties have it."""
+    return f"{count}B" if count % (1 << 20) else f"{count >> 20}MB"

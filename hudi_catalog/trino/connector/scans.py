@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from catalog.concurrency.caches import LruCache
 from catalog.planner import Plan, make_plan
 from catalog.rows.slice_rows import needed_columns, slice_batches
 from catalog.slices.file_slice import FileSlice
@@ -20,6 +19,7 @@ from catalog.splits.splitter import SplitRules, Splitter
 from hudi_catalog.metastore.stored_columns import differing_names
 from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.tables import WarehouseTables, check_base_files
+from hudi_catalog.trino.base.cursors import Cursors
 from hudi_catalog.trino.base.names import TableNames
 from hudi_catalog.trino.base.scans import row_condition
 from hudi_catalog.trino.connector.buckets import announced_buckets
@@ -36,8 +36,6 @@ from pushdown.walk import fold, rebuilt
 from table_format.errors import MissingFileError, ServiceError, SplitError, UnsupportedTableError
 
 _FILE = "file://"
-#: Readers of equal slices, as in a join of a table with itself, whose cursors are kept at a page.
-_READERS = 8
 _UNREADABLE = frozenset("?#\\")
 """Characters of paths that Trino's locations do not take as they are."""
 
@@ -259,12 +257,7 @@ class ConnectorRows:
     def __init__(self, scans: ConnectorScans, options: ConnectorOptions) -> None:
         self._scans = scans
         self._options = options
-        self._cursors: LruCache[Hashable, _Cursor] = LruCache(
-            options.cursor_memory,
-            lambda cursor: cursor.memory,
-            idle_seconds=options.cursor_idle,
-            on_evict=_Cursor.close,
-        )
+        self._cursors: Cursors[_Cursor] = Cursors(options.cursor_memory, options.cursor_idle)
 
     def page(self, body: Body) -> tuple[bytes, int]:
         """A page of the rows of a split that may meet the filter.
@@ -283,7 +276,7 @@ class ConnectorRows:
         number = body.number("page")
         key = body.key("page", "query")
         with contextlib.ExitStack() as unless_kept:
-            kept = self._at(key, number)
+            kept = self._cursors.take((key, number))
             try:
                 cursor = kept or _Cursor(self._tables_of(body))
                 unless_kept.callback(cursor.close)
@@ -297,19 +290,10 @@ class ConnectorRows:
                 return b"\1" + encoded_page(pa.table({})), 0
             is_last = cursor.next is None
             page = encoded_page(table)
-            if not is_last and self._keep(cursor, key, number + 1):
+            if not is_last:
                 unless_kept.pop_all()
+                self._cursors.keep((key, number + 1), cursor)
         return (b"\1" if is_last else b"\0") + page, table.num_rows
-
-    def _at(self, key: Hashable, number: int) -> _Cursor | None:
-        """Take a cursor that is before a page; None without one."""
-        cursors = (self._cursors.pop((key, number, reader)) for reader in range(_READERS))
-        return next((cursor for cursor in cursors if cursor is not None), None)
-
-    def _keep(self, cursor: _Cursor, key: Hashable, number: int) -> bool:
-        """Keep a cursor that is before a page beside those of other readers, as in a join of a table with itself."""
-        places = ((key, number, reader) for reader in range(_READERS))
-        return any(self._cursors.setdefault(place, cursor) is cursor for place in places)
 
     def close(self) -> None:
         """Close all cursors."""

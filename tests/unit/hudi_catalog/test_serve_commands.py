@@ -202,6 +202,8 @@ def test_the_catalog_file_names_the_address() -> None:
     assert "addresses=[::1]:9779" in lines("serve", "trino", "absent", "--print-catalog", "--host", "::1")[1]
     safe = lines("serve", "trino", "absent", "--print-catalog", "--tls-certificate", "x.pem")
     assert "trino.thrift.client.ssl.enabled=true" in safe
+    larger = lines("serve", "trino", "absent", "--print-catalog", "-o", "hoodie.catalog.trino.frame.size=268435456")
+    assert "trino.thrift.client.max-frame-size=256MB" in larger
     presto = lines("serve", "trino", "absent", "--print-catalog", "--presto")
     assert presto[0] == "connector.name=presto-thrift"
     assert "presto.thrift.client.transport=FRAMED" in presto

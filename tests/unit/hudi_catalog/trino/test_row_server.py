@@ -198,6 +198,29 @@ def test_a_page_can_be_asked_for_twice(served: Served) -> None:
     assert page(seals[0]) == second
 
 
+def test_readers_of_equal_splits_read_each_row_once(served: Served) -> None:
+    read = 0
+
+    def noted(*arguments: Any, **named: Any) -> Iterator[tuple[int, pa.Table]]:
+        nonlocal read
+        for first, table in slice_rows.slice_batches(*arguments, **named):
+            read += table.num_rows
+            yield first, table
+
+    server = RowServer(Pinned(served.snapshot), TrinoOptions(batch_rows=100))
+    with mock.patch.object(rows_module, "slice_batches", noted):
+        readers = [pages(server, served.split, ["n"], 5_000) for _ in range(3)]
+        taken = [list(together) for together in zip(*readers, strict=True)]
+    assert len(taken) > 5
+    assert read == 3 * ROWS
+
+
+def test_a_row_that_is_larger_than_a_frame_is_refused_with_the_remedy(served: Served) -> None:
+    server = RowServer(Pinned(served.snapshot), TrinoOptions(frame_size=300))
+    with pytest.raises(ServiceError, match=r"a row of \d+ bytes is larger than a frame .* 300 bytes: .*max-frame-size"):
+        list(pages(server, served.split, ["n", "s"], 1))
+
+
 def test_files_are_closed(served: Served) -> None:
     def open_files() -> int:
         return sum(
@@ -207,9 +230,9 @@ def test_files_are_closed(served: Served) -> None:
     served.server.close()
     assert open_files() == 0
     server = RowServer(Pinned(served.snapshot))
-    for _ in range(3):
+    for _ in range(20):  # scans of one query that read equal splits
         server.page(served.split, ["n"], 5_000, 0, lambda _: b"t")
-    assert open_files() == 1
+    assert open_files() == 8
     server.close()
     assert open_files() == 0
     server.page(served.split, ["n"], 1 << 20, 0, lambda _: b"t")
