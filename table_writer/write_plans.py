@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from table_format.base_file.reader import read_base_file
+from table_format.base_file.reader import first_rows
 from table_format.codecs.avro_schema import schema_text
 from table_format.config.table_config import EVENT_TIME
 from table_format.errors import OptionError
@@ -267,7 +267,7 @@ def _single_field_form(client: TableClient, paths: Iterable[str], spec: KeySpec)
     """The form of single-field keys in the table's data; releases differ, and a table must have only one."""
     key_field = spec.record_key_fields[0]
     for path in paths:
-        rows = read_base_file(client.storage, path, [RECORD_KEY, key_field.split(".", 1)[0]]).slice(0, 1)
+        rows = first_rows(client.storage, path, [RECORD_KEY, key_field.split(".", 1)[0]], 1)
         if rows.num_rows:
             key, value = rows[RECORD_KEY][0].as_py(), text_column(rows, key_field)[0].as_py()
             return detect_single_field_form(key, value, key_field) or spec.complex_single_field_form

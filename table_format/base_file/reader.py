@@ -13,6 +13,8 @@ from table_format.schema.evolution import conform, refuse_nulls
 from table_format.storage import Storage
 from table_format.threads import compute_threads
 
+_PAGE_BYTES = 1 << 18
+
 
 def read_base_file(
     storage: Storage,
@@ -59,6 +61,32 @@ def read_base_file(
         result: pa.Table = table if names is None else table.select(names)
         return result
     return as_schema(table, schema)
+
+
+def first_rows(storage: Storage, path: str, columns: Sequence[str], count: int) -> pa.Table:
+    """Some columns of the first rows of a base file in the file's own types; only the pages that hold them are read.
+
+    Args:
+        storage: the table's.
+        path: the file.
+        columns: names of top-level columns; those that the file lacks are left out.
+        count: how many rows, fewer in a smaller file.
+
+    Raises:
+        CorruptFileError: the file is no Parquet file, or it is cut off or damaged.
+        MissingFileError: there is no such file.
+    """
+    with storage.open_input(path) as stream, named_corruption(path, stream):
+        file = parquet.ParquetFile(stream, coerce_int96_timestamp_unit="us", buffer_size=_PAGE_BYTES)
+        schema = file.schema_arrow.remove_metadata()
+        names = [name for name in columns if name in schema.names]
+        kept: list[pa.RecordBatch] = []
+        for batch in file.iter_batches(batch_size=count, columns=names, use_threads=False):
+            kept.append(batch)
+            if sum(one.num_rows for one in kept) >= count:
+                break
+        chosen = pa.schema([schema.field(name) for name in names])
+        return pa.Table.from_batches(kept, chosen).slice(0, count)
 
 
 def as_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:

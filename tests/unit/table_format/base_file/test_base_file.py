@@ -2,11 +2,12 @@ import json
 import os
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from catalog.rows.json_rows import json_lines
 from table_format.base_file.footer import footer
-from table_format.base_file.reader import read_base_file
+from table_format.base_file.reader import first_rows, read_base_file
 from table_format.codecs.avro_schema import schema_text
 from table_format.errors import CorruptFileError, MissingFileError, SchemaError
 from table_format.storage import Storage
@@ -62,12 +63,33 @@ def test_columns_that_a_file_lacks_or_holds_narrower(tmp_path):
         read_base_file(storage, "f.parquet", schema=pa.schema([("a", pa.date32())]))
 
 
+def test_the_first_rows_are_read_without_the_rest(tmp_path):
+    rows = pa.table(
+        {"n": range(300_000), "s": [f"key {n}" for n in range(300_000)], "t": [{"x": n} for n in range(300_000)]}
+    )
+    pq.write_table(rows, tmp_path / "f.parquet", row_group_size=100_000)
+    path, data = tmp_path / "f.parquet", bytearray((tmp_path / "f.parquet").read_bytes())
+    storage = Storage(str(tmp_path))
+    assert (
+        first_rows(storage, "f.parquet", ["s", "absent", "t"], 2).to_pylist() == rows.select(["s", "t"]).to_pylist()[:2]
+    )
+    assert first_rows(storage, "f.parquet", ["n"], 100_001).equals(rows.select(["n"]).slice(0, 100_001))
+    assert first_rows(storage, "f.parquet", ["n"], 1_000_000).num_rows == 300_000
+    later = pq.read_metadata(path).row_group(1).column(1)
+    start = later.dictionary_page_offset or later.data_page_offset
+    data[start : start + later.total_compressed_size] = bytes(later.total_compressed_size)
+    path.write_bytes(data)
+    assert first_rows(storage, "f.parquet", ["s"], 1).to_pylist() == [{"s": "key 0"}]
+    pq.write_table(rows.slice(0, 0), path)
+    assert first_rows(storage, "f.parquet", ["n"], 5).num_rows == 0
+
+
 @pytest.mark.parametrize("keep", [0, 3, 8, 100, -1, -9])
 def test_files_that_are_cut_off(tmp_path, golden, keep):
     data = golden.read(DATA_FILES[0])[:keep]
     (tmp_path / "cut.parquet").write_bytes(data)
     storage = Storage(str(tmp_path))
-    for read in (read_base_file, footer):
+    for read in (read_base_file, footer, lambda *file: first_rows(*file, ["n"], 1)):
         with pytest.raises(CorruptFileError, match=r"cut\.parquet: at byte") as caught:
             read(storage, "cut.parquet")
         assert caught.value.path == "cut.parquet"
