@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from catalog.snapshots.snapshot import Snapshot
 from pushdown.evaluation.statistics import ColumnStatistics
 from table_format.base_file.bloom import BloomFilter
-from table_format.base_file.footer import MAX_KEY, MIN_KEY, BaseFileFooter, FooterStatistics, footer, footer_statistics
+from table_format.base_file.footer import BaseFileFooter, FooterStatistics, footer, footer_statistics
 from table_format.errors import CorruptFileError, MissingFileError
-from table_format.meta_columns import RECORD_KEY
 
 
 def read_footer_statistics(
@@ -73,13 +72,9 @@ def read_key_filters(snapshot: Snapshot, rows: Iterable[int], threads: int) -> d
 
 def _key_filter(snapshot: Snapshot, row: int) -> BloomFilter | None:
     try:
-        file_footer = footer(snapshot.client.storage, str(snapshot.path(row)))
-        # a writer that notes no least and greatest key may not have told the filter of any
-        is_whole = {MIN_KEY, MAX_KEY} <= file_footer.key_values.keys() and RECORD_KEY in file_footer.names
-        bloom = file_footer.bloom if is_whole else None
+        return footer(snapshot.client.storage, str(snapshot.path(row))).bloom
     except (MissingFileError, CorruptFileError):
         return None
-    return bloom
 
 
 def _read(snapshot: Snapshot, path: str, columns: Mapping[str, pa.DataType]) -> dict[str, FooterStatistics | None]:

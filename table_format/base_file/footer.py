@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from table_format.base_file.bloom import BloomFilter, parse_bloom
 from table_format.errors import CorruptFileError, StorageError
+from table_format.meta_columns import RECORD_KEY
 from table_format.storage import Storage, storage_errors
 
 parquet: Any = pq  # the stubs lag behind the functions
@@ -73,9 +74,13 @@ class BaseFileFooter:
 
     @property
     def bloom(self) -> BloomFilter | None:
-        """Bloom filter of the record keys, if the writer added one."""
+        """Bloom filter of the record keys, if the writer added one of all keys.
+
+        A writer that notes no least and greatest key may not have told the filter of any.
+        """
         text = self.key_values.get(BLOOM) or self.key_values.get(_OLD_BLOOM)
-        return parse_bloom(text, self.key_values.get(BLOOM_TYPE), self.path) if text else None
+        is_of_all_keys = {MIN_KEY, MAX_KEY} <= self.key_values.keys() and RECORD_KEY in self.names
+        return parse_bloom(text, self.key_values.get(BLOOM_TYPE), self.path) if text and is_of_all_keys else None
 
 
 def footer(storage: Storage, path: str) -> BaseFileFooter:

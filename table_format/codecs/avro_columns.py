@@ -122,6 +122,8 @@ def decode_columns(
             leaves, reached = decoder.value(root, positions, wanted, "")
     except _BROKEN as error:
         raise CorruptFileError(name, 0, f"records do not follow their Avro schema ({error})") from error
+    except RecursionError as error:
+        raise SchemaError(f"{name}: the Avro schema of its records is nested too deeply, or contains itself") from error
     check_ends(name, starts, lengths, reached)
     try:
         return {path: _finish(buffer, leaves[path], len(starts)) for path in paths}

@@ -174,13 +174,13 @@ def _walk_entries(
         position += 1
         if length > 0x7F:
             if data[position] > 0x7F:
-                length, position = _one_long(data, position - 1)
-                if length < 0:
-                    raise BadValueError("a map key has a negative length")
-                length = 2 * length
+                number, position = _one_long(data, position - 1)
+                length = 2 * number if number >= 0 else 1
             else:
                 length = length & 0x7F | data[position] << 7
                 position += 1
+        if length & 1:
+            raise BadValueError("a map key has a negative length")
         note_key(position)
         position += length >> 1
         note_end(position)

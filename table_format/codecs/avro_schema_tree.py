@@ -103,7 +103,11 @@ def parse_text(text: str) -> Node:
         ValueError: not JSON.
         SchemaError: as `parse`.
     """
-    return parse(json.loads(text))
+    try:
+        content = json.loads(text)
+    except RecursionError as error:
+        raise SchemaError("not an Avro schema: its JSON is nested too deeply") from error
+    return parse(content)
 
 
 def columns_of_hudi_types(text: str | None) -> list[str]:
@@ -143,9 +147,28 @@ def _parse(schema: Any, namespace: str, names: dict[str, Node]) -> Node:
     if kind in ("array", "map"):
         return Node(kind, kind, item=_parse(schema["items" if kind == "array" else "values"], namespace, names))
     if isinstance(kind, str) and kind in PRIMITIVES:
-        logical, precision, scale = schema.get("logicalType"), schema.get("precision", 0), schema.get("scale", 0)
-        return Node(kind, kind, logical=logical, precision=precision, scale=scale)
+        return Node(kind, kind, **_annotation(schema))
     return _parse(kind, namespace, names)
+
+
+def _annotation(schema: dict[str, Any]) -> dict[str, Any]:
+    """The logical type; one that is no text is none, as the specification has it of unknown ones."""
+    logical = schema.get("logicalType")
+    numbers = {name: _count(schema, name) for name in ("precision", "scale")}
+    return {"logical": logical if isinstance(logical, str) else None, **numbers}
+
+
+def _count(schema: dict[str, Any], name: str) -> int:
+    count = schema.get(name, 0)
+    if not isinstance(count, int) or count < 0:
+        raise SchemaError(f"not an Avro schema: {name} is {count!r}")
+    return count
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise SchemaError(f"not an Avro schema: {value!r} is a symbol")
+    return value
 
 
 def _parse_named(schema: dict[str, Any], namespace: str, names: dict[str, Node]) -> Node:
@@ -155,9 +178,8 @@ def _parse_named(schema: dict[str, Any], namespace: str, names: dict[str, Node])
     else:
         short, namespace = full, schema.get("namespace", namespace)
     kind = "record" if schema["type"] == "error" else schema["type"]
-    node = Node(kind, short, size=schema.get("size", 0), logical=schema.get("logicalType"))
-    node.precision, node.scale = schema.get("precision", 0), schema.get("scale", 0)
-    node.symbols = tuple(schema.get("symbols", ()))
+    node = Node(kind, short, size=_count(schema, "size"), **_annotation(schema))
+    node.symbols = tuple(map(_text, schema.get("symbols", ())))
     names[f"{namespace}.{short}" if namespace else short] = node
     # Later references from another namespace may use the short name alone.
     names.setdefault(short, node)

@@ -50,7 +50,7 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
         if byte < 128:
             return result, position
         shift += 7
-        if shift > 70:
+        if shift >= 70:
             raise CompactError(f"a number of more than ten bytes before byte {position}")
 
 
@@ -62,9 +62,13 @@ def put_varint(out: bytearray, number: int) -> None:
     out.append(number)
 
 
+def _too_deep(position: int) -> CompactError:
+    return CompactError(f"values nested more than {_DEEPEST} deep at byte {position}")
+
+
 def _struct(data: bytes, position: int, depth: int) -> tuple[Struct, int]:
     if depth > _DEEPEST:
-        raise CompactError(f"structs nested more than {_DEEPEST} deep at byte {position}")
+        raise _too_deep(position)
     result: Struct = {}
     field = 0
     while True:
@@ -118,6 +122,8 @@ def _scalar(data: bytes, position: int, kind: int) -> tuple[Any, int]:
 
 
 def _list(data: bytes, position: int, depth: int) -> tuple[tuple[int, list[Any]], int]:
+    if depth > _DEEPEST:
+        raise _too_deep(position)
     head = data[position]
     position += 1
     size, kind = head >> 4, head & 15
@@ -137,6 +143,8 @@ def _list(data: bytes, position: int, depth: int) -> tuple[tuple[int, list[Any]]
 
 
 def _map(data: bytes, position: int, depth: int) -> tuple[tuple[int, int, list[tuple[Any, Any]]], int]:
+    if depth > _DEEPEST:
+        raise _too_deep(position)
     size, position = read_varint(data, position)
     if size == 0:
         return (0, 0, []), position

@@ -292,7 +292,7 @@ class PackedKeys:
             size = int.from_bytes(content[:4], "big")
             head = json.loads(bytes(content[4 : 4 + size]))
             return cls._parse(head, content, _after(4 + size), entries) if head["version"] == _VERSION else None
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise CorruptFileError(path, offset, f"the packed keys are broken ({error}); restore the file") from error
 
     @classmethod

@@ -64,7 +64,7 @@ def typed(sources: ShardSources, prefixes: Iterable[bytes], column: str, kind: p
     """
 
     def decode(records: SourceRecords) -> pa.Table:
-        return _trusted(_without_deleted(_decode_typed(records, column, kind)), kind)
+        return _sound(_without_deleted(_decode_typed(records, column, kind)), kind)
 
     tables: list[pa.Table] = [typed_schema(kind).empty_table()]
     for prefix in prefixes:
@@ -86,7 +86,7 @@ def merged(shards: Sequence[Sequence[SourceRecords]], column: str, kind: pa.Data
     keys = pa.chunked_array([piece.keys() for piece in pieces], pa.binary())
     versions = newest_versions(keys, to_numpy(one_chunk(rows["deleted"])))
     rows = rows.take(from_numpy(versions.live))
-    return _trusted(rows if versions.unique else _widened(rows, versions), kind)
+    return _sound(rows if versions.unique else _widened(rows, versions), kind)
 
 
 def _without_deleted(rows: pa.Table) -> pa.Table:
@@ -119,7 +119,7 @@ def raw(shards: Sequence[Sequence[SourceRecords]], *, unify: bool = False) -> pa
 def _without_contradictions(newest: pa.Table, rows: pa.Table, versions: KeyVersions, last: Any) -> pa.Table:
     order = np.argsort(versions.codes[np.searchsorted(versions.live, last)])
     places = order[np.searchsorted(np.sort(versions.codes[np.searchsorted(versions.live, last)]), versions.codes)]
-    for name in ("min", "max", "null_count"):
+    for name in ("min", "max", "null_count", "value_count"):
         values = rows[name].take(from_numpy(versions.live))
         theirs = newest[name].take(from_numpy(places))
         same = pc.or_(pc.fill_null(pc.equal(values, theirs), False), pc.and_(pc.is_null(values), pc.is_null(theirs)))
@@ -146,7 +146,7 @@ def _decode(piece: SourceRecords, fields: Sequence[str]) -> dict[str, Any]:
 
 
 def _typed_rows(kind: pa.DataType) -> pa.Schema:
-    return typed_schema(kind).append(pa.field("size", _LONG)).append(pa.field("deleted", pa.bool_()))
+    return typed_schema(kind).append(pa.field("deleted", pa.bool_()))
 
 
 def _decode_typed(piece: SourceRecords, column: str, kind: pa.DataType) -> pa.Table:
@@ -159,14 +159,15 @@ def _decode_typed(piece: SourceRecords, column: str, kind: pa.DataType) -> pa.Ta
     has_types = _names_types(piece.schema)
     decoded = _decode(piece, [*fields, "totalUncompressedSize", "isDeleted", *(_TYPE_FIELDS if has_types else ())])
     types = ValueTypes(*(decoded[field] for field in _TYPE_FIELDS)) if has_types else None
+    # before versions are merged: a sum tells no longer which of them knew its part
+    counts = pc.if_else(pc.greater_equal(decoded["valueCount"], 0), decoded["valueCount"], pa.scalar(None, _LONG))
     columns = [
         decoded["fileName"],
         *bounds.without_nan_traps(
             *(bounds.typed_bounds(decoded[name], kind, types) for name in ("minValue", "maxValue"))
         ),
-        decoded["nullCount"],
-        decoded["valueCount"],
-        decoded["totalUncompressedSize"],
+        bounds.trusted_null_counts(decoded["nullCount"], counts, decoded["totalUncompressedSize"], kind),
+        counts,
         decoded["isDeleted"].fill_null(True),
     ]
     rows = pa.table(columns, schema=schema)
@@ -175,7 +176,7 @@ def _decode_typed(piece: SourceRecords, column: str, kind: pa.DataType) -> pa.Ta
     return (
         rows
         if pc.all(of_column).as_py() is not False
-        else rows.set_column(6, "deleted", pc.or_(rows["deleted"], pc.invert(of_column)))
+        else rows.set_column(rows.num_columns - 1, "deleted", pc.or_(rows["deleted"], pc.invert(of_column)))
     )
 
 
@@ -226,15 +227,17 @@ def _widened(rows: pa.Table, versions: KeyVersions) -> pa.Table:
 def _widen(left: pa.Table, right: pa.Table, present: Column) -> pa.Table:
     columns: dict[str, Any] = {"file_name": left["file_name"]}
     empty_left, empty_right = _all_null(left), _all_null(right)
-    for side, widest in (("min", pc.min_element_wise), ("max", pc.max_element_wise)):
+    for side, is_wider in (("min", pc.less), ("max", pc.greater)):
         # A version without values is ignored; one that has values and no bound makes the bound unknown.
         both = pc.and_(pc.is_valid(left[side]), pc.is_valid(right[side]))
-        either = pc.if_else(both, widest(left[side], right[side]), pa.scalar(None, left[side].type))
+        # `min_element_wise` knows neither booleans nor timestamps
+        widest = pc.if_else(is_wider(left[side], right[side]), left[side], right[side])
+        either = pc.if_else(both, widest, pa.scalar(None, left[side].type))
         joined = pc.if_else(empty_left, right[side], pc.if_else(empty_right, left[side], either))
         columns[side] = pc.if_else(present, joined, left[side])
     # a log file grew between its versions; a base file never does, and a retried task may have told of it twice
     grows = pc.starts_with(left["file_name"], ".")
-    for name in ("null_count", "value_count", "size"):
+    for name in ("null_count", "value_count"):
         agreed = pc.if_else(pc.equal(left[name], right[name]), left[name], pa.scalar(None, left[name].type))
         joined = pc.if_else(grows, pc.add(left[name], right[name]), agreed)
         columns[name] = pc.if_else(present, joined, left[name])
@@ -246,9 +249,8 @@ def _all_null(rows: pa.Table) -> Any:
     return pc.fill_null(pc.equal(rows["null_count"], rows["value_count"]), False)
 
 
-def _trusted(rows: pa.Table, kind: pa.DataType) -> pa.Table:
+def _sound(rows: pa.Table, kind: pa.DataType) -> pa.Table:
     plain = {name: one_chunk(rows[name]) for name in rows.column_names}
     lower, upper = bounds.sound_lower(plain["min"]), bounds.sound_upper(plain["max"])
-    nulls = bounds.trusted_null_counts(plain["null_count"], plain["value_count"], plain["size"], kind)
-    values = pc.if_else(pc.greater_equal(plain["value_count"], 0), plain["value_count"], pa.scalar(None, _LONG))
-    return pa.table([plain["file_name"], lower, upper, nulls, values], schema=typed_schema(kind))
+    columns = [plain["file_name"], lower, upper, plain["null_count"], plain["value_count"]]
+    return pa.table(columns, schema=typed_schema(kind))

@@ -438,7 +438,10 @@ def _decode_maps(schema: Node, name: str, entries: HFileEntries) -> pa.Table:
     column = decoded[path]
     if not isinstance(column, MapColumn):
         raise CorruptFileError(name, 0, f"{path} is not a map in the schema of the records")
-    keys = entries.keys().cast(pa.string())
+    try:
+        keys, names = entries.keys().cast(pa.string()), column.keys
+    except pa.ArrowInvalid as error:
+        raise CorruptFileError(name, 0, f"a name of a partition or file is not UTF-8 ({error})") from error
     partitions: Any = pa.DictionaryArray.from_arrays(from_numpy(column.records.astype(np.int32)), keys)
-    columns = [partitions.dictionary_decode(), column.keys, column.values["size"], column.values["isDeleted"]]
+    columns = [partitions.dictionary_decode(), names, column.values["size"], column.values["isDeleted"]]
     return pa.table(columns, names=_LISTED.names)

@@ -219,9 +219,9 @@ class IndexLayout:
             families = tuple((str(prefix), int(count)) for prefix, count in content["families"])
             layout = cls(families, str(content["scope"]), str(content["hash"]))
             since = str(content.get("since", ""))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise RecordIndexError(f"{LAYOUT_KEY}={text!r} is not a layout of a record index: {error!r}") from error
-        if layout.scope not in (GLOBAL, PARTITION) or any(count < 1 for _, count in families):
+        if layout.scope not in (GLOBAL, PARTITION) or not families or any(count < 1 for _, count in families):
             raise RecordIndexError(f"{LAYOUT_KEY}={text!r} is of a newer release of this project; upgrade to use it")
         return layout, since
 

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from table_format.base_file.footer import BaseFileFooter, FooterStatistics, footer_statistics
 from table_format.codecs.varint import write_varint
+from table_format.config.option_values import whole_number
 from table_format.errors import OptionError, did_you_mean
 from table_format.meta_columns import COMMIT_TIME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from table_writer.encoding.metadata_records import STATISTICS_SCHEMA
@@ -200,7 +201,7 @@ def indexable_columns(schema: pa.Schema, options: Mapping[str, str] | None = Non
         own = [name for name in usable if name in wanted]
         fields = {name: kind for name, kind in kinds.items() if name not in schema.names and kind is not None}
         return [*listed, *own, *(name for name, kind in fields.items() if _is_indexable(kind, by_type=newer))]
-    most = int(options.get(_MOST_COLUMNS, "32")) if newer else len(usable)
+    most = whole_number(options, _MOST_COLUMNS, 32, 0) if newer else len(usable)
     return [*meta, *usable[:most]]
 
 

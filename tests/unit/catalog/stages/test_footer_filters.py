@@ -129,6 +129,16 @@ def test_files_stay_whose_filter_cannot_be_believed(path: Path, texts: dict[str,
     assert table.scan("id = 307").to_arrow()["id"].to_pylist() == [307]
 
 
+def test_a_filter_that_was_told_of_no_key_is_believed_nowhere(path: Path) -> None:
+    empty = simple_bloom(pq.read_table(path).slice(0, 0)["_hoodie_record_key"].combine_chunks(), 1024, 7).to_text()
+    changed(path, 7, bloom=empty, least=None)
+    table = open_table(path)
+    table.build_index("bloom_filters")
+    assert "7" in [split.partition for split in open_table(path).scan("id = 307").plan().splits]
+    open_table(path).upsert([{"id": 307, "day": 7}])
+    assert open_table(path).scan("id = 307").to_arrow()["id"].to_pylist() == [307]
+
+
 def test_a_footer_that_cannot_be_read_leaves_the_error_to_reading(path: Path) -> None:
     [file] = path.glob("7/*.parquet")
     file.write_bytes(b"PAR1 no more")

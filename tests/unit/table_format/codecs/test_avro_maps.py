@@ -79,6 +79,13 @@ def test_names_as_writers_make_them_are_guessed(size: int) -> None:
     ] == [key for key, _, _ in one + two]
 
 
+@pytest.mark.parametrize("length", [-1, -65, -(1 << 40)])
+def test_a_negative_length_is_no_key(length: int) -> None:
+    buffer = np.frombuffer(varint(1) + varint(length) + varint(7) + b"\x00\x00", np.uint8)
+    with pytest.raises(BadValueError, match="negative length"):
+        walk_maps(buffer, FILE, np.array([0]))
+
+
 @settings(max_examples=200)
 @given(maps, st.data())
 def test_damaged_maps_are_read_alike(maps: list[Entries], data: st.DataObject) -> None:

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from table_format.codecs.avro_schema import arrow_to_avro, avro_to_arrow, schema_text, without_meta_columns
+from table_format.codecs.avro_schema_tree import parse_text
 from table_format.errors import SchemaError
 from table_format.meta_columns import META_COLUMNS
 from tests.support.golden_base_files import DATA_FILES, FILES, schemas_of
@@ -112,6 +113,20 @@ def test_columns_that_tables_cannot_hold(name, kind, message):
 def test_schemas_that_are_not_read(avro, message):
     with pytest.raises(SchemaError, match=message):
         avro_to_arrow(avro)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"type":"fixed","name":"F","size":"x"}', "size is 'x'"),
+        ('{"type":"enum","name":"E","symbols":[1]}', "1 is a symbol"),
+        ('{"type":"bytes","logicalType":"decimal","scale":-1}', "scale is -1"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_trees_that_are_not_made(text, message):
+    with pytest.raises(SchemaError, match=message):
+        parse_text(text)
 
 
 def test_types_of_other_writers():

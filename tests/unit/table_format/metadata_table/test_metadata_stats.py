@@ -1,5 +1,8 @@
 """Merging of several versions of a file's statistics, and Records."""
 
+import datetime as dt
+import decimal
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,6 +14,7 @@ from table_format.metadata_table.keys import column_stats_key, shard_of_key
 from table_format.metadata_table.records import SourceRecords, newest_versions
 from table_writer.encoding import metadata_records as records
 from table_writer.encoding.metadata_records import SCHEMA, SCHEMA_JSON
+from table_writer.metadata.column_statistics import encode_bound
 from tests.support.golden_metadata import statistics
 
 
@@ -33,6 +37,67 @@ def typed(*pieces):
 def test_versions_of_one_file_are_widened(name, rows):
     first, second, third = (piece(("p", name, "x", *values)) for values in ((1, 5), (3, 9), (-2, 4)))
     assert typed(first, second, third) == [(name, -2, 9, 0, rows)]
+
+
+KINDS = {
+    pa.bool_(): (False, True),
+    pa.int32(): (-4, 7),
+    pa.int64(): (-(2**40), 2**40),
+    pa.float32(): (-0.5, 2.5),
+    pa.float64(): (-0.25, 1e300),
+    pa.string(): ("a", "b"),
+    pa.binary(): (b"a", None),  # an upper bound of bytes may be in the order of signed ones
+    pa.date32(): (dt.date(1999, 1, 1), dt.date(2026, 11, 29)),
+    pa.timestamp("us", "UTC"): (dt.datetime(1999, 1, 1, tzinfo=dt.UTC), dt.datetime(2026, 1, 1, tzinfo=dt.UTC)),
+    pa.decimal128(9, 2): (decimal.Decimal("-1.25"), decimal.Decimal("7.00")),
+}
+
+
+def stored(bound):
+    """A value as bounds are encoded from it: dates and instants as numbers."""
+    kind = pa.scalar(bound).type
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return pa.scalar(bound).cast(pa.int32() if pa.types.is_date(kind) else pa.int64()).as_py()
+    return bound
+
+
+def version(kind, low, high, values, nulls, size=60, name="f"):
+    """A version of the statistics of one file; None for a bound that it lacks."""
+    least, greatest = (None if bound is None else encode_bound(stored(bound), kind) for bound in (low, high))
+    row = ("p", name, "x", str(kind), least, greatest, values, nulls, size, size)
+    columns = [pa.array([value], field.type) for value, field in zip(row, records.STATISTICS_SCHEMA, strict=True)]
+    table = pa.table(columns, schema=records.STATISTICS_SCHEMA)
+    hfile, _ = records.column_stats_records(table).hfiles(1)[0]
+    return SourceRecords("test", HFileReader(hfile, "test").entries(), parse_text(SCHEMA_JSON))
+
+
+def merged(kind, *versions):
+    [row] = column_stats.merged([list(versions)], "x", kind).to_pylist()
+    return row["min"], row["max"], row["null_count"], row["value_count"]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_versions_are_widened_in_every_type(kind):
+    low, high = KINDS[kind]
+    below, above = version(kind, low, low, 3, 1), version(kind, high or b"b", high or b"b", 3, 1)
+    for versions in ((below, above), (above, below)):
+        assert merged(kind, *versions) == (low, high, 1, 3)
+
+
+def test_counts_that_a_version_does_not_know_are_unknown_of_all():
+    grown = ".f.log.1"
+    first, second = (version(pa.int64(), 1, 5, 10, nulls, name=grown) for nulls in (-1, 1))
+    assert merged(pa.int64(), first, second) == (1, 5, None, 20)
+    neither = version(pa.int64(), None, None, -1, -1)
+    assert merged(pa.int64(), neither, version(pa.int64(), 7, 9, 10, 0)) == (None, None, None, None)
+
+
+def test_texts_too_long_for_statistics_are_no_nulls():
+    long, short = version(pa.string(), None, None, 5, 5, size=9_000), version(pa.string(), "a", "b", 5, 0)
+    for versions in ((long, short), (short, long)):
+        assert merged(pa.string(), *versions)[:2] == (None, None)
+    nulls = version(pa.string(), None, None, 5, 5)
+    assert merged(pa.string(), nulls, short)[:2] == ("a", "b")
 
 
 def test_other_files_keep_theirs():
@@ -79,6 +144,13 @@ def test_what_contradicts_itself_is_left_out_of_a_compaction():
     assert (unified["b"]["min"], unified["b"]["max"]) == (b"\x06\x02", None)
     assert unified["a"] == newest["a"]
     assert unified["c"] == newest["c"]
+
+
+def test_counts_that_contradict_each_other_are_left_out_of_a_compaction():
+    grown = ".f.log.1"
+    versions = [version(pa.int64(), 1, 9, 10, 5, name=grown), version(pa.int64(), None, None, 5, 5, name=grown)]
+    [row] = column_stats.raw([versions], unify=True).to_pylist()
+    assert (row["min"], row["max"], row["value_count"], row["null_count"]) == (None, None, None, 5)
 
 
 def test_newest_versions():

@@ -79,7 +79,16 @@ def test_a_layout_survives_its_text():
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"families": [["a-", 0]], "scope": "global", "hash": "java"}', '{"families": 5}']
+    "text",
+    [
+        "{",
+        "[]",
+        '{"families": [["a-", 0]], "scope": "global", "hash": "java"}',
+        '{"families": [["a-", 1e999]], "scope": "global", "hash": "java"}',
+        '{"families": [], "scope": "global", "hash": "java"}',
+        '{"families": 5}',
+        "[" * 100_000,
+    ],
 )
 def test_other_texts_are_refused(text):
     with pytest.raises(RecordIndexError, match="layout"):

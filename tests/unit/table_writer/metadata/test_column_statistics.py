@@ -243,6 +243,11 @@ class TestIndexedColumns:
         assert columns[3:] == [f"c{number}" for number in range(32)]
         more = newer | {"hoodie.metadata.index.column.stats.max.columns.to.index": "100"}
         assert indexable_columns(self.SCHEMA, more)[-2:] == ["c39", "small"]
+        for wrong in ("abc", "-1"):
+            with pytest.raises(OptionError, match=r"max\.columns\.to\.index"):
+                indexable_columns(
+                    self.SCHEMA, {**more, "hoodie.metadata.index.column.stats.max.columns.to.index": wrong}
+                )
 
     def test_a_list_of_columns(self):
         key = "hoodie.metadata.index.column.stats.column.list"

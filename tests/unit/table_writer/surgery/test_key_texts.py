@@ -8,7 +8,7 @@ import pytest
 
 from table_format.base_file.footer import BLOOM, BLOOM_TYPE, MAX_KEY, MIN_KEY, BaseFileFooter, footer
 from table_format.storage import Storage
-from table_writer.encoding.base_file import BaseFileOptions, bloom_of
+from table_writer.encoding.base_file import BaseFileOptions, bloom_of, key_range
 from table_writer.surgery.key_texts import key_texts
 from table_writer.surgery.splice import Dropped, FileEdit, NewColumns, splice
 
@@ -29,7 +29,12 @@ def file(tmp_path):
         texts = {}
         if options is not None:
             bloom = bloom_of(table.column(KEY), options)
-            texts = {BLOOM: bloom.to_text(), **({BLOOM_TYPE: bloom.type_code} if bloom.records_per_vector else {})}
+            bounds = dict(zip((MIN_KEY, MAX_KEY), key_range(table.column(KEY)), strict=True))
+            texts = {
+                **bounds,
+                BLOOM: bloom.to_text(),
+                **({BLOOM_TYPE: bloom.type_code} if bloom.records_per_vector else {}),
+            }
         with pq.ParquetWriter(tmp_path / "old", table.schema, **arguments) as writer:
             writer.write_table(table, row_group_size=100)
             writer.add_key_value_metadata(texts)
