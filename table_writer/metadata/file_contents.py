@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import logging
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from table_format.actions.commit import WriteStat
 from table_format.base_file.bloom import SIMPLE
-from table_format.base_file.footer import BLOOM_TYPE, footer
-from table_format.base_file.reader import read_base_file
+from table_format.base_file.footer import BLOOM_TYPE, BaseFileFooter, footer, named_corruption, parquet
+from table_format.base_file.reader import as_schema, read_base_file
 from table_format.codecs.arrow_numpy import binaries
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.config.table_config import TableConfig
 from table_format.errors import CorruptFileError, OptionError
-from table_format.meta_columns import META_COLUMNS, META_FIELDS, RECORD_KEY
+from table_format.meta_columns import META_COLUMNS, META_FIELDS, PARTITION_PATH, RECORD_KEY
 from table_format.metadata_table import layout
 from table_format.storage import Storage
 from table_writer.encoding.base_file import BaseFileOptions, bloom_of
@@ -71,24 +73,90 @@ class StatisticsReader:
         return concat_statistics([self._of_file(place) for place in places])
 
     def _of_file(self, place: Place) -> pa.Table:
-        """By the footer where that has exact bounds, else of the values, column by column."""
         path = posixpath.join(*place)
-        base = footer(self.storage, path)
-        bounds = []
-        for name in self.columns:
-            kind = leaf_type(self.schema, name)
-            if kind is None or leaf_type(base.schema, name) is None:
-                continue
-            root = root_of(self.schema, name)
-            column = GrowingBounds(name, value_type(kind))
-            exact = exact_statistics(base, name, column.kind, None) if name == root else None
-            if exact is None:
-                rows = read_base_file(self.storage, path, [root], pa.schema([self.schema.field(root)]))
-                column.add_rows(leaf_of(rows[root], root, name))
-            else:
-                column.add_exact(exact)
-            bounds.append(column.values())
-        return statistics_of(bounds, place[1], place[0], base.metadata)
+        metadata = footer(self.storage, path).metadata
+        return statistics_of_file(
+            self.storage, path, metadata, self.schema, self.columns, file_name=place[1], partition=place[0]
+        )
+
+
+def statistics_of_file(
+    storage: Storage,
+    path: str,
+    metadata: pq.FileMetaData,
+    schema: pa.Schema,
+    indexed_columns: Sequence[str],
+    *,
+    file_name: str,
+    partition: str,
+) -> pa.Table:
+    """Statistics of a file by its footer, equal to those that `collect_statistics` computes from its rows.
+
+    Chunks are decoded only where the footer has no exact bounds: floating-point numbers, since a footer does not show
+    NaN, chunks without statistics, texts of writers that truncate bounds, and fields of structs.
+
+    Args:
+        storage: the table's.
+        path: the file.
+        metadata: its footer.
+        schema: the table's columns, meta columns included.
+        indexed_columns: see `column_statistics.indexable_columns`; those that the schema or the file lacks are left
+            out.
+        file_name: name of the file, without its folder.
+        partition: its partition path.
+
+    Returns:
+        A table of `STATISTICS_SCHEMA`; the sizes are those of the file's own chunks.
+    """
+    base = BaseFileFooter(metadata.schema.to_arrow_schema().remove_metadata(), {}, metadata, 0, path)
+    kinds = {
+        name: value_type(kind)
+        for name in indexed_columns
+        if (kind := leaf_type(schema, name)) is not None and leaf_type(base.schema, name) is not None
+    }
+    roots = {name: root_of(schema, name) for name in kinds}
+    bounds = {name: GrowingBounds(name, kind) for name, kind in kinds.items()}
+
+    def by_footer(name: str, groups: Sequence[int]) -> bool:
+        exact = exact_statistics(base, name, kinds[name], groups) if name == roots[name] else None
+        if exact is not None:
+            bounds[name].add_exact(exact)
+        return exact is not None
+
+    everywhere = range(metadata.num_row_groups)
+    undecided: dict[int, list[str]] = defaultdict(list)
+    for name in bounds:
+        if not by_footer(name, everywhere):
+            for group in everywhere:
+                if not by_footer(name, [group]):
+                    undecided[group].append(name)
+    if undecided:
+        wanted = pa.schema([pa.field(root, schema.field(root).type) for root in dict.fromkeys(roots.values())])
+        columns = {group: [*dict.fromkeys(roots[name] for name in names)] for group, names in undecided.items()}
+        with storage.open_input(path) as stream, named_corruption(path, stream):
+            for root, column in _decoded(stream, base, columns, wanted):
+                for name in (name for name in roots if roots[name] == root):
+                    bounds[name].add_rows(leaf_of(column, root, name))
+    return statistics_of((column.values() for column in bounds.values()), file_name, partition, metadata)
+
+
+def _decoded(
+    stream: Any, footer: BaseFileFooter, names_by_group: Mapping[int, Sequence[str]], schema: pa.Schema
+) -> Iterator[tuple[str, Any]]:
+    """Columns of some row groups in the table's types, some thousand rows at a time, by name."""
+    groups_by_names: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for group, names in names_by_group.items():
+        groups_by_names[tuple(names)].append(group)
+    # one text in all rows; the footer is not sure of it where it is the empty one
+    few = [name for name in (PARTITION_PATH,) if name in footer.schema.names]
+    file = parquet.ParquetFile(
+        stream, metadata=footer.metadata, read_dictionary=few, coerce_int96_timestamp_unit="us", pre_buffer=True
+    )
+    for names, groups in groups_by_names.items():
+        wanted = pa.schema([schema.field(name) for name in names])
+        for batch in file.iter_batches(row_groups=groups, columns=list(names)):
+            rows = as_schema(pa.Table.from_batches([batch]), wanted)
+            yield from zip(names, rows.columns, strict=True)
 
 
 @dataclass(frozen=True, slots=True)

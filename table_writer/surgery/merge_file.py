@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from table_format.base_file.footer import AVRO_SCHEMA, MODEL_NAME, BaseFileFooter, named_corruption, parquet
-from table_format.base_file.reader import as_schema
+from table_format.base_file.footer import AVRO_SCHEMA, MODEL_NAME
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.codecs.avro_schema import avro_to_arrow
-from table_format.meta_columns import FILE_NAME, PARTITION_PATH, RECORD_KEY
-from table_format.storage import Storage
+from table_format.meta_columns import FILE_NAME, RECORD_KEY
 from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.files.file_change import EncodedWork, FileChange, WrittenFile
 from table_writer.files.rewrite import rewrite_rows
-from table_writer.metadata.column_statistics import GrowingBounds, exact_statistics, statistics_of
-from table_writer.metadata.indexed_leaves import leaf_of, leaf_type, root_of
+from table_writer.metadata.file_contents import statistics_of_file
 from table_writer.rows.merge import RowChanges, positions_after
 from table_writer.surgery.group_edits import GroupEdits, Touched
 from table_writer.surgery.key_texts import key_texts
@@ -31,83 +26,6 @@ from table_writer.surgery.locate import KeyRange, candidate_groups
 from table_writer.surgery.opened import OpenedFile, open_file
 from table_writer.surgery.policy import CannotSplice, Mode, SurgeryPolicy
 from table_writer.surgery.splice import FileEdit, splice
-
-types: Any = pa.types
-
-
-def spliced_statistics(
-    storage: Storage,
-    path: str,
-    metadata: pq.FileMetaData,
-    schema: pa.Schema,
-    indexed_columns: Sequence[str],
-    *,
-    file_name: str,
-    partition: str,
-) -> pa.Table:
-    """Statistics of a file from its footer, equal to those that `collect_statistics` computes from its rows.
-
-    Chunks are decoded only where the footer has no exact bounds: floating-point numbers, since a footer does not show
-    NaN, chunks without statistics, texts of writers that truncate bounds, and fields of structs.
-
-    Args:
-        storage: the table's.
-        path: the file.
-        metadata: its footer.
-        schema: the table's columns, meta columns included.
-        indexed_columns: see `column_statistics.indexable_columns`; those that the schema lacks are left out.
-        file_name: name of the file, without its folder.
-        partition: its partition path.
-
-    Returns:
-        A table of `STATISTICS_SCHEMA`; the sizes are those of the file's own chunks.
-    """
-    footer = BaseFileFooter(metadata.schema.to_arrow_schema().remove_metadata(), {}, metadata, 0, path)
-    kinds = {name: kind for name in indexed_columns if (kind := leaf_type(schema, name)) is not None}
-    roots = {name: root_of(schema, name) for name in kinds}
-    bounds = {name: GrowingBounds(name, kind) for name, kind in kinds.items()}
-
-    def by_footer(name: str, groups: Sequence[int]) -> bool:
-        exact = exact_statistics(footer, name, kinds[name], groups) if name == roots[name] else None
-        if exact is not None:
-            bounds[name].add_exact(exact)
-        return exact is not None
-
-    everywhere = range(metadata.num_row_groups)
-    undecided: dict[int, list[str]] = defaultdict(list)
-    for name in bounds:
-        if not by_footer(name, everywhere):
-            for group in everywhere:
-                if not by_footer(name, [group]):
-                    undecided[group].append(name)
-    if undecided:
-        wanted = pa.schema([pa.field(root, schema.field(root).type) for root in dict.fromkeys(roots.values())])
-        columns = {group: [*dict.fromkeys(roots[name] for name in names)] for group, names in undecided.items()}
-        with storage.open_input(path) as stream, named_corruption(path, stream):
-            for root, column in _decoded(stream, footer, columns, wanted):
-                for name in (name for name in roots if roots[name] == root):
-                    bounds[name].add_rows(leaf_of(column, root, name))
-    return statistics_of((column.values() for column in bounds.values()), file_name, partition, metadata)
-
-
-def _decoded(
-    stream: Any, footer: BaseFileFooter, names_by_group: Mapping[int, Sequence[str]], schema: pa.Schema
-) -> Iterator[tuple[str, Any]]:
-    """Columns of some row groups in the table's types, some thousand rows at a time, by name."""
-    groups_by_names: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for group, names in names_by_group.items():
-        groups_by_names[tuple(names)].append(group)
-    # one text in all rows; the footer is not sure of it where it is the empty one
-    few = [name for name in (PARTITION_PATH,) if name in footer.schema.names]
-    file = parquet.ParquetFile(
-        stream, metadata=footer.metadata, read_dictionary=few, coerce_int96_timestamp_unit="us", pre_buffer=True
-    )
-    for names, groups in groups_by_names.items():
-        wanted = pa.schema([schema.field(name) for name in names])
-        for batch in file.iter_batches(row_groups=groups, columns=list(names)):
-            rows = as_schema(pa.Table.from_batches([batch]), wanted)
-            yield from zip(names, rows.columns, strict=True)
-
 
 Rows = npt.NDArray[np.int64]
 
@@ -338,7 +256,7 @@ class _Merge:
         result = splice(plan.storage, change.path, change.target, edit, self.settings, footer=structs)
         statistics: pa.Table | None = None
         if plan.indexed is not None:
-            statistics = spliced_statistics(
+            statistics = statistics_of_file(
                 plan.storage,
                 change.target,
                 result.metadata,

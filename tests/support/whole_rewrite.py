@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from table_format.storage import Storage
 from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.metadata.column_statistics import ColumnValues, collect_statistics, indexable_columns, statistics_of
-from table_writer.surgery.merge_file import spliced_statistics
+from table_writer.metadata.file_contents import statistics_of_file
 from table_writer.surgery.splice import FileEdit, NewColumns, splice
 from tests.support.parquet_pages import check_pages
 
@@ -74,7 +74,7 @@ def check_statistics(storage: Storage, name: str, metadata: pq.FileMetaData) -> 
     rows = pq.ParquetFile(storage.full_path(name), coerce_int96_timestamp_unit="us").read().replace_schema_metadata()
     indexed = indexable_columns(rows.schema, {"hoodie.populate.meta.fields": "false"})
     indexed += [column for column in rows.column_names if column.startswith("_hoodie_")]
-    statistics = spliced_statistics(storage, name, metadata, rows.schema, indexed, file_name=name, partition="p")
+    statistics = statistics_of_file(storage, name, metadata, rows.schema, indexed, file_name=name, partition="p")
     assert statistics.to_pylist() == statistics_by_values(rows, name, "p", indexed, metadata).to_pylist()
     assert statistics.to_pylist() == collect_statistics(rows, name, "p", indexed, metadata).to_pylist()
 

@@ -13,7 +13,7 @@ from table_format.errors import OptionError
 from table_format.metadata_table.reader import MetadataTable
 from table_format.storage import Storage
 from table_writer.metadata.column_statistics import COLUMN_LIST, collect_statistics, indexable_columns
-from table_writer.surgery.merge_file import spliced_statistics
+from table_writer.metadata.file_contents import statistics_of_file
 
 INNER = pa.struct([("f", pa.float64()), ("d", pa.date32())])
 STRUCT = pa.struct([("a", pa.int32()), ("b", pa.string()), ("c", INNER), ("l", pa.list_(pa.int32()))])
@@ -90,7 +90,7 @@ def test_footer_and_rows_give_the_same(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "f", row_group_size=20)
     metadata = pq.read_metadata(tmp_path / "f")
     collected = collect_statistics(table, "f", "", ["v", *NAMES, "n.absent"], metadata)
-    spliced = spliced_statistics(
+    spliced = statistics_of_file(
         Storage(str(tmp_path)), "f", metadata, SCHEMA, ["v", *NAMES, "n.absent"], file_name="f", partition=""
     )
     assert collected.to_pylist() == spliced.to_pylist()

@@ -11,8 +11,8 @@ import pytest
 
 from table_format.storage import Storage
 from table_writer.encoding.base_file import BaseFileOptions
-from table_writer.surgery import merge_file
-from table_writer.surgery.merge_file import spliced_statistics
+from table_writer.metadata import file_contents
+from table_writer.metadata.file_contents import statistics_of_file
 from table_writer.surgery.splice import FileEdit, splice
 from tests.support.golden_base_files import DATA_FILES, FILES
 from tests.support.whole_rewrite import check_statistics
@@ -45,11 +45,11 @@ def test_texts_of_writers_that_may_cut_them_are_read(tmp_path, monkeypatch):
     duckdb.execute(f"copy cut to '{tmp_path}/f' (format parquet)")
     check_statistics(Storage(str(tmp_path)), "f", pq.read_metadata(tmp_path / "f"))
     read = []
-    monkeypatch.setattr(merge_file.GrowingBounds, "add_rows", lambda self, column: read.append(self.name))
+    monkeypatch.setattr(file_contents.GrowingBounds, "add_rows", lambda self, column: read.append(self.name))
     metadata = pq.read_metadata(tmp_path / "f")
     schema = pa.schema({"s": pa.string(), "i": pa.int64()})
     storage = Storage(str(tmp_path))
-    spliced_statistics(storage, "f", metadata, schema, ["s", "i"], file_name="f", partition="")
+    statistics_of_file(storage, "f", metadata, schema, ["s", "i"], file_name="f", partition="")
     assert read == ["s"]
 
 
@@ -83,9 +83,9 @@ def test_only_what_the_footer_does_not_tell_is_read(tmp_path, monkeypatch):
     table = pa.table({"i": range(6), "s": ["a", "b", "c" * 5000, "d", "e", "f"]})
     pq.write_table(table, tmp_path / "f", row_group_size=2)
     read = []
-    plain = merge_file.GrowingBounds.add_rows
+    plain = file_contents.GrowingBounds.add_rows
     monkeypatch.setattr(
-        merge_file.GrowingBounds,
+        file_contents.GrowingBounds,
         "add_rows",
         lambda self, column: (read.append((self.name, len(column))), plain(self, column)),
     )
