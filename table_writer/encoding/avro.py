@@ -24,6 +24,7 @@ from table_format.codecs.arrow_numpy import (
     to_numpy,
 )
 from table_format.codecs.avro_schema_tree import LOGICAL_TYPES, Node, parse
+from table_format.codecs.varint import write_varint
 from table_format.errors import SchemaError
 
 
@@ -36,6 +37,16 @@ class Encoded:
 
 # A column of a record: an array, encoded bytes, the columns of a nested record that is never null, or a constant.
 ColumnLike = Any
+
+
+def encode_long(number: int) -> bytes:
+    r"""A number as Avro writes it: zigzag, seven bits to a byte; see `encode_longs` for many.
+
+    >>> encode_long(0), encode_long(-1), encode_long(64)
+    (b'\x00', b'\x01', b'\x80\x01')
+    """
+    rest = number << 1 if number >= 0 else ((-number - 1) << 1) | 1
+    return write_varint(rest)
 
 
 def encode_longs(values: NDArray[Any]) -> pa.BinaryArray:

@@ -372,9 +372,8 @@ def key_range(keys: pa.Array[Any] | pa.ChunkedArray[Any]) -> tuple[str, str] | N
             return whole[0].as_py(), whole[-1].as_py()
         bounds = pc.min_max(whole).as_py()
         return bounds["min"], bounds["max"]
-    keys = whole
-    units = {text.encode("utf-16-be", "surrogatepass"): text for text in keys.to_pylist() if text is not None}
-    return units[min(units)], units[max(units)]
+    texts = whole.unique().to_pylist()
+    return min(texts, key=java_order), max(texts, key=java_order)
 
 
 class _FooterKeys:
@@ -406,8 +405,8 @@ class _FooterKeys:
             return {}
         texts = {}
         if self._ranges:
-            texts[MIN_KEY] = min((least for least, _ in self._ranges), key=_utf_16)
-            texts[MAX_KEY] = max((greatest for _, greatest in self._ranges), key=_utf_16)
+            texts[MIN_KEY] = min((least for least, _ in self._ranges), key=java_order)
+            texts[MAX_KEY] = max((greatest for _, greatest in self._ranges), key=java_order)
         if self._settings.bloom_enabled:
             bloom = bloom_of(pa.chunked_array(self._held), self._settings) if self._held else self._fitting.filter()
             texts[BLOOM] = bloom.to_text()
@@ -416,8 +415,8 @@ class _FooterKeys:
         return texts
 
 
-def _utf_16(text: str) -> bytes:
-    """Sort key of Java's string order."""
+def java_order(text: str) -> bytes:
+    """Sort key of Java's string order, by UTF-16 code units."""
     return text.encode("utf-16-be", "surrogatepass")
 
 

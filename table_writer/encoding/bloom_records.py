@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -12,7 +11,7 @@ from table_format.codecs.arrow_numpy import binaries, one_chunk, schema_of
 from table_format.codecs.avro_schema_tree import parse
 from table_format.metadata_table.keys import bloom_filter_key
 from table_format.slices.file_names import parse_base_file_names
-from table_writer.encoding.avro import encode_longs, encode_records
+from table_writer.encoding.avro import encode_long, encode_records
 from table_writer.encoding.metadata_records import SCHEMA, Records
 
 FILTERS_SCHEMA: Final = schema_of(partition=pa.string(), file_name=pa.string(), type=pa.string(), bloom=pa.binary())
@@ -62,5 +61,5 @@ def _values(kinds: Any, times: Any, blooms: Any, count: int) -> pa.BinaryArray:
 
 
 def _encoded(fields: dict[str, Any], count: int) -> pa.BinaryArray:
-    kind = encode_longs(np.array([TYPE_BLOOM_FILTERS]))[0].as_py()
+    kind = encode_long(TYPE_BLOOM_FILTERS)
     return encode_records(_NODE, {"key": _EMPTY, "type": kind, "BloomFilterMetadata": fields}, count)

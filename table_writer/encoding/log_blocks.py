@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from struct import Struct
 
 import fastavro
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,7 +15,7 @@ from table_format.errors import UnsupportedTableError
 from table_format.log import deletes
 from table_format.log.blocks import MAGIC, ROLLBACK_COMMAND, VERSION, BlockType, HeaderKey
 from table_format.log.deletes import DeletedRecord
-from table_writer.encoding.avro import encode_longs
+from table_writer.encoding.avro import encode_long, encode_longs
 
 _PAIR = Struct(">ii")
 
@@ -84,9 +83,9 @@ def write_key_deletes(keys: pa.BinaryArray, partition: str) -> bytes:
     counts = encode_longs(to_numpy(pc.binary_length(keys)))
     name = partition.encode()
     # the second branch of a nullable string, and the third of the ordering value, the int 0
-    tail = deletes.PRESENT + (encode_longs(np.array([len(name)]))[0].as_py() or b"") + name + deletes.NATURAL
+    tail = deletes.PRESENT + encode_long(len(name)) + name + deletes.NATURAL
     data, starts, lengths = spans_of(join_bytes(deletes.PRESENT, counts, keys, tail))
-    head = encode_longs(np.array([len(keys)]))[0].as_py() or b""
+    head = encode_long(len(keys))
     payload = head + data[int(starts[0]) : int(starts[-1] + lengths[-1])].tobytes() + b"\x00"
     return deletes.HEAD.pack(deletes.VERSION, len(payload)) + payload
 

@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 
 from table_format.codecs.arrow_numpy import Column, from_numpy, join_bytes, last_rows, one_chunk, schema_of, to_numpy
 from table_format.codecs.avro_schema_tree import parse
+from table_format.meta_columns import META_COLUMNS
 from table_format.metadata_table.column_stats import RAW_SCHEMA
 from table_format.metadata_table.keys import ALL_PARTITIONS_KEY, column_stats_keys, partition_identifier, shards_of_keys
 from table_format.metadata_table.layout import FILES
-from table_writer.encoding.avro import Encoded, encode_longs, encode_records, map_blocks
+from table_writer.encoding.avro import Encoded, encode_long, encode_longs, encode_records, map_blocks
 from table_writer.encoding.hfile import write_hfile
 
 TYPE_ALL_PARTITIONS = 1
@@ -33,14 +34,6 @@ def block_size_of(partition: str) -> int | None:
     """
     return _LISTING_BLOCK if partition == FILES else None
 
-
-META_FIELDS = (
-    "_hoodie_commit_time",
-    "_hoodie_commit_seqno",
-    "_hoodie_record_key",
-    "_hoodie_partition_path",
-    "_hoodie_file_name",
-)
 
 _NAMESPACE = "org.apache.hudi.avro.model"
 
@@ -149,7 +142,7 @@ SCHEMA: dict[str, Any] = {
     "name": "HoodieMetadataRecord",
     "namespace": _NAMESPACE,
     "fields": [
-        *(_field(name, _optional("string")) for name in META_FIELDS),
+        *(_field(name, _optional("string")) for name in META_COLUMNS),
         {"name": "key", "type": _string()},
         {"name": "type", "type": "int"},
         _field(
@@ -164,7 +157,7 @@ SCHEMA: dict[str, Any] = {
 }
 
 SCHEMA_JSON: str = json.dumps(SCHEMA, separators=(",", ":"))
-PLAIN_SCHEMA_JSON: str = json.dumps({**SCHEMA, "fields": SCHEMA["fields"][len(META_FIELDS) :]}, separators=(",", ":"))
+PLAIN_SCHEMA_JSON: str = json.dumps({**SCHEMA, "fields": SCHEMA["fields"][len(META_COLUMNS) :]}, separators=(",", ":"))
 """The schema without meta columns, as in commit metadata."""
 
 
@@ -333,7 +326,7 @@ def concatenated(*parts: Records) -> Records:
 
 
 def _stats_values(fields: Mapping[str, Any], count: int) -> pa.BinaryArray:
-    columns = {"key": _EMPTY_STRING, "type": encode_longs(np.array([TYPE_COLUMN_STATS]))[0].as_py()}
+    columns = {"key": _EMPTY_STRING, "type": encode_long(TYPE_COLUMN_STATS)}
     return encode_records(_NODE, {**columns, "ColumnStatsMetadata": fields}, count)
 
 

@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from table_format.base_file.footer import BaseFileFooter, FooterStatistics, footer_statistics
-from table_format.codecs.varint import write_varint
 from table_format.config.option_values import whole_number
 from table_format.errors import OptionError, did_you_mean
 from table_format.meta_columns import COMMIT_TIME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
+from table_writer.encoding.avro import encode_long
 from table_writer.encoding.metadata_records import STATISTICS_SCHEMA
 from table_writer.metadata.indexed_leaves import leaf_column, leaf_type
 
@@ -134,16 +134,6 @@ def encode_bound(value: Any, kind: pa.DataType) -> bytes:
         double = types.is_float64(kind)
         return encode_long(_DOUBLE if double else _FLOAT) + struct.pack("<d" if double else "<f", value)
     return encode_long(_DATE if types.is_date(kind) else _LONG if _is_long(kind) else _INT) + encode_long(value)
-
-
-def encode_long(number: int) -> bytes:
-    r"""A number as Avro writes it: zigzag, seven bits to a byte.
-
-    >>> encode_long(0), encode_long(-1), encode_long(64)
-    (b'\x00', b'\x01', b'\x80\x01')
-    """
-    rest = number << 1 if number >= 0 else ((-number - 1) << 1) | 1
-    return write_varint(rest)
 
 
 def _is_long(kind: pa.DataType) -> bool:

@@ -15,7 +15,7 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.errors import CorruptFileError
 from table_format.meta_columns import RECORD_KEY
 from table_format.storage import Storage
-from table_writer.encoding.base_file import BaseFileOptions, bloom_of, key_range
+from table_writer.encoding.base_file import BaseFileOptions, bloom_of, java_order, key_range
 from table_writer.metadata.column_statistics import has_whole_bounds, may_be_made_up
 from table_writer.surgery.splice import FileEdit, NewColumns
 
@@ -92,7 +92,7 @@ class _Keys:
             bounds += key_range(column) or ()
         if not bounds:
             return {MIN_KEY: None, MAX_KEY: None}
-        ordered = sorted(bounds, key=_java_order)
+        ordered = sorted(bounds, key=java_order)
         return {MIN_KEY: ordered[0], MAX_KEY: ordered[-1]}
 
     def all(self) -> pa.ChunkedArray[Any]:
@@ -147,10 +147,6 @@ def _text(bound: Any) -> str:
 
 def _plain(chunk: Any) -> Any:
     return chunk.dictionary_decode() if isinstance(chunk, pa.DictionaryArray) else chunk
-
-
-def _java_order(text: str) -> bytes:
-    return text.encode("utf-16-be", "surrogatepass")
 
 
 def _bloom_texts(
