@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-_OPERATORS = {"add": "+", "multiply": "*", "mod": "%", "div": "div", "divide": "/"}
+_OPERATORS = {"add": "+", "multiply": "*", "mod": "%", "div": "div", "divide": "/", "±": "±"}
 # From coarse to fine.
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond")
 
@@ -28,8 +28,9 @@ class Function:
             ``prefix``, the first n characters of a text; ``prefix16``, the first n UTF-16 units of it (Hive's substr).
             Parts of dates and times are those of `pushdown.images.times`. Further ones, with a literal where they take
             one: ``add``, ``multiply``, ``mod``, ``pmod``, ``div``, ``negative``, ``abs``, ``lower``, ``upper``,
-            ``trim``, ``ltrim``, ``rtrim``, ``length``, ``substring`` from a character on. Of any other function
-            only this is known: it is strict, null in gives null out.
+            ``trim``, ``ltrim``, ``rtrim``, ``length``, ``substring`` from a character on. ``±`` is some time at most so
+            many of its type's units away, for rounding that may or may not happen; it has an image only. Of any other
+            function only this is known: it is strict, null in gives null out.
         arguments: the unit, the type, the number of days, characters or units, or literals.
         inner: the function of the column that this one is applied to; None for the column itself.
     """
@@ -77,6 +78,11 @@ def cast(type_: pa.DataType) -> Function:
 def add_days(days: int) -> Function:
     """A date plus a number of days."""
     return Function("add_days", (days,))
+
+
+def near(units: int) -> Function:
+    """A time at most so many of its type's units away: statistics count with all of them."""
+    return Function("±", (units,))
 
 
 def prefix(characters: int) -> Function:

@@ -22,7 +22,8 @@ import pyarrow as pa
 from pushdown.binding.bind import bind
 from pushdown.columns import resolve_column
 from pushdown.errors import ExpressionError
-from pushdown.expression import Constant, HudiExpression, Not, Op, Predicate, Unknown, all_of, any_of, never
+from pushdown.expression import Constant, HudiExpression, ImageTest, Not, Op, Predicate, Unknown, all_of, any_of, never
+from pushdown.functions import near
 from pushdown.kinds import UNITS_PER_SECOND, Kind, array_of, domain_of, kind_of
 from pushdown.walk import fold, rebuilt
 
@@ -211,6 +212,8 @@ def _leaf(predicate: Predicate, schema: pa.Schema, seen: pa.Schema) -> HudiExpre
     def visit(node: HudiExpression, children: list[HudiExpression]) -> HudiExpression:
         if children:
             return rebuilt(node, children)
+        if isinstance(node, ImageTest):
+            return _of_rounded(node)
         if not isinstance(node, Predicate):
             return node
         return fold(
@@ -219,6 +222,14 @@ def _leaf(predicate: Predicate, schema: pa.Schema, seen: pa.Schema) -> HudiExpre
         )
 
     return fold(bound, visit)
+
+
+def _of_rounded(test: ImageTest) -> ImageTest:
+    """A test of a function, whose argument the connector may have rounded to a millisecond."""
+    if test.result_type is None or kind_of(test.column_type) is not Kind.TIMESTAMP:
+        return test
+    half = _Rounding(test.column, test.column_type, Slack.NONE).half
+    return replace(test, function=test.function.of(near(half))) if half else test
 
 
 def _doubt(predicate: Predicate, column_type: pa.DataType) -> str:

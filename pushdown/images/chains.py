@@ -32,6 +32,7 @@ _MAKERS: dict[str, _Maker] = {
     "prefix16": texts.beginning,
     "length": texts.length,
     "add_days": times.days_later,
+    "±": times.near,
 }
 
 

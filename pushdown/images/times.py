@@ -121,6 +121,24 @@ def days_later(type_: pa.DataType, arguments: tuple[Any, ...]) -> Image | None:
     return add(type_, arguments) if kind_of(type_) is Kind.DATE else None
 
 
+def near(type_: pa.DataType, arguments: tuple[Any, ...]) -> Image | None:
+    """The times that readers may have rounded a time to, or left as it is: up to so many units from it."""
+    if kind_of(type_) is not Kind.TIMESTAMP:
+        return None
+    distance = int(arguments[0])
+
+    def image(bounds: Bounds) -> Bounds:
+        lower, upper = numbers(bounds)
+        ends = np.iinfo(np.int64)
+        return Bounds(
+            np.maximum(lower, ends.min + distance) - distance,
+            np.minimum(upper, ends.max - distance) + distance,
+            bounds.known,
+        )
+
+    return Image(type_, image)
+
+
 def to_date(type_: pa.DataType, time_zone: str) -> Image | None:
     """The date of a time."""
     if kind_of(type_) is not Kind.TIMESTAMP:

@@ -156,3 +156,30 @@ def test_current_times_are_sure_to_two_days(condition: str, day: str) -> None:
     outcomes = evaluate(read(condition), {"day": ColumnStatistics(exact, exact, ZEROS, ONES)}, 4)
     assert outcomes.can_true.tolist() == [False, True, True, True]
     assert outcomes.can_false.tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "year(at) - 1 = 2019",
+        "quarter(at) = 1",
+        "month(at) = 1",
+        "week(at) = 1",
+        "day(at) = 1",
+        "day_of_week(at) = 1",
+        "day_of_year(at) = 1",
+        "hour(at) = 0",
+        "minute(at) = 0",
+        "second(at) in (0, 1)",
+        "not (month(at) <> 1)",
+    ],
+)
+def test_functions_of_times_are_those_of_rounded_times_too(condition: str) -> None:
+    # the second file ends 300 microseconds before the boundary, the first one a millisecond before it
+    boundary = dt.datetime(2024 if "week" in condition else 2020, 1, 1, tzinfo=dt.UTC)
+    ends = [boundary - dt.timedelta(microseconds=away) for away in (1_001, 300)]
+    starts = [end - dt.timedelta(microseconds=100) for end in ends]
+    stats = ColumnStatistics(pa.array(starts, COLUMNS["at"]), pa.array(ends, COLUMNS["at"]), ZEROS[:2], ONES[:2])
+    outcomes = evaluate(read(condition), {"at": stats}, 2)
+    assert outcomes.can_true.tolist() == [False, True]
+    assert outcomes.can_false.tolist() == [True, True]
