@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -41,6 +41,10 @@ _RETAINED: Final = 10
 _DISCOVER_SECONDS: Final = 60.0
 _LOOK_AGAIN_SECONDS: Final = 3600.0
 _MOST_LOOK_UPS: Final = 1_000
+# Look-ups of one discovery end after this time, since entries are not renewed meanwhile.
+_LOOK_UP_SECONDS: Final = 10.0
+# When a name is looked up again that the metastore could not read.
+_UNREAD_SECONDS: Final = 300.0
 _RETRY_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 2.0
 _MOVED: Final = "moved"
@@ -54,6 +58,7 @@ class _State:
 
     Attributes:
         instants: of the timeline when the entry was moved last.
+        location: of the entry since then, unless another process changes it.
         not_before: when it may be moved again, in seconds of `time.monotonic`.
         retry_at: when it is looked at again after an error.
         clean: the last completed clean looked at, and how many commits it retained.
@@ -61,6 +66,7 @@ class _State:
     """
 
     instants: tuple[Instant, ...] | None = None
+    location: str = ""
     not_before: float = 0.0
     retry_at: float = 0.0
     clean: tuple[Instant | None, int] = (None, _RETAINED)
@@ -74,7 +80,7 @@ class RenewalCounts:
     Attributes:
         entries: known entries.
         moved: how often an entry was moved.
-        failed: how often that failed.
+        failed: how often that failed, or the metastore did not say what entries there are.
         behind: entries that listed an older snapshot at the last look, and were to wait.
     """
 
@@ -110,6 +116,7 @@ class EntryRenewal:
         self._event = event
         self._states: dict[_Key, _State] = {}
         self._looked_up: dict[_Key, float] = {}
+        self._unread: dict[str, str] = {}
         self._discovered = float("-inf")
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -134,42 +141,85 @@ class EntryRenewal:
                 _LOG.exception("entries were not renewed")
 
     def round(self) -> int:
-        """Look at all entries once; returns how many were moved.
-
-        Raises:
-            MetastoreError: the metastore does not answer.
-        """
+        """Look at all entries once; returns how many were moved."""
+        known = list(self._states)
+        outcomes = self._renew(known)
         now = time.monotonic()
         if now - self._discovered >= _DISCOVER_SECONDS:
             self._discover(now)
             self._discovered = time.monotonic()
-        keys = list(self._states)
-        outcomes = list(each(keys, self._renewed, self._options.threads, "entry renewal"))
-        for key, outcome in zip(keys, outcomes, strict=True):
-            if isinstance(outcome, Exception):
-                self._failed(key, outcome)
+            before = set(known)
+            outcomes += self._renew([key for key in self._states if key not in before])
         self.counts.entries = len(self._states)
         self.counts.behind = sum(outcome == _WAITS for outcome in outcomes)
         moved = sum(outcome == _MOVED for outcome in outcomes)
         self.counts.add(moved=moved)
         return moved
 
+    def _renew(self, keys: Sequence[_Key]) -> list[str | Exception]:
+        """Move the entries that are due; what became of each."""
+        outcomes = list(each(keys, self._renewed, self._options.threads, "entry renewal"))
+        for key, outcome in zip(keys, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                self._failed(key, outcome)
+        return outcomes
+
     def _discover(self, now: float) -> None:
         """Find entries that the metastore has got since, in bounded steps: each name costs a call once an hour."""
-        metastore = self._tables.metastore
-        schemas = [schema for schema in metastore.schemas() if not schema.endswith(SNAPSHOTS)]
-        names = [(schema, name) for schema in schemas for name in metastore.tables(schema)]
+        names = self._names()
         present = set(names)
         for known in (self._states, self._looked_up):
             for key in [key for key in known if key not in present]:
                 del known[key]
         old = now - _LOOK_AGAIN_SECONDS
         fresh = [key for key in names if key not in self._states and self._looked_up.get(key, old) <= old]
+        fresh.sort(key=lambda key: self._looked_up.get(key, float("-inf")))  # stable: unread ones come last
         for key in fresh[:_MOST_LOOK_UPS]:
-            entry = metastore.table(*key)
+            if self._stopped.is_set() or time.monotonic() - now > _LOOK_UP_SECONDS:
+                break
+            name = ".".join(key)
+            try:
+                entry = self._tables.metastore.table(*key)
+            except HudiError as error:
+                self._looked_up[key] = old + _UNREAD_SECONDS
+                self._not_read(name, error)
+                continue
+            self._unread.pop(name, None)
             self._looked_up[key] = now
             if entry is not None and entries.is_ours(entry):
                 self._states[key] = _State()
+
+    def _names(self) -> list[_Key]:
+        """All names in the metastore; of a schema that it cannot list, those that are known."""
+        metastore, names = self._tables.metastore, list[_Key]()
+        known = {*self._states, *self._looked_up}
+        try:
+            schemas = metastore.schemas()
+        except HudiError as error:
+            self._not_read("", error)
+            return list(known)
+        self._unread.pop("", None)
+        for schema in schemas:
+            if schema.endswith(SNAPSHOTS):
+                continue
+            try:
+                names += [(schema, name) for name in metastore.tables(schema)]
+            except HudiError as error:
+                self._not_read(schema, error)
+                names += [key for key in known if key[0] == schema]
+            else:
+                self._unread.pop(schema, None)
+        return names
+
+    def _not_read(self, name: str, error: HudiError) -> None:
+        """Report, once for each text, what the metastore could not read."""
+        self.counts.add(failed=1)
+        text = str(error)
+        if self._unread.get(name) == text:
+            return
+        self._unread[name] = text
+        if self._event is not None:
+            self._event("not renewed", name, text)
 
     def _renewed(self, key: _Key) -> str:
         """Move an entry if that is due."""
@@ -179,15 +229,16 @@ class EntryRenewal:
             return _UNCHANGED
         with self._tables.watched(synced):
             timeline = synced.table.client.timeline()
-        if timeline.instants == state.instants:
+        if timeline.instants == state.instants and synced.entry.location == state.location:
             return _UNCHANGED
         began = time.monotonic()
         if began < state.not_before and not self._is_cleaning_near(synced, timeline, state):
             return _WAITS
         snapshot = self._tables.newest(synced)
         before = synced.entry.location
-        moved = self._tables.point_at(synced, snapshot).location != before
-        state.instants, state.problem = timeline.instants, ""
+        after = self._tables.point_at(synced, snapshot).location
+        moved = after != before
+        state.instants, state.location, state.problem = timeline.instants, after, ""
         if moved:
             ended = time.monotonic()
             pause = max(_PAUSE_FOR_WORK * (ended - began), len(snapshot) * _BYTES_A_PATH / _BYTES_A_SECOND)

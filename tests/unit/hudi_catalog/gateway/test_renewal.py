@@ -19,9 +19,11 @@ from hudi_catalog.gateway.rewrite import Rewriter
 from hudi_catalog.gateway.serve import GatewaySettings, running_gateway
 from hudi_catalog.gateway.statement import SessionNames
 from hudi_catalog.metastore.file_metastore import FileMetastore
+from hudi_catalog.metastore.metastore import HiveTable
 from hudi_catalog.metastore.sync_options import SyncOptions
 from hudi_catalog.metastore.trino_sync import sync_to_trino
 from hudi_catalog.metastore.trino_tables import TrinoTables
+from table_format.errors import MetastoreError
 from tests.support.gateway_hosting import Answer, Request, answer, exchange, post, recording, result
 from tests.support.local_writes import LocalTable
 from tests.support.waiting import until
@@ -184,6 +186,58 @@ def test_entries_come_and_go(world: World, monkeypatch: pytest.MonkeyPatch) -> N
     world.metastore.drop_table("db", "trips")
     renewing.round()
     assert renewing.counts.entries == 1
+
+
+class _Unreadable(FileMetastore):
+    """A metastore that refuses a schema and an entry."""
+
+    def schemas(self) -> list[str]:
+        return ["closed", *super().schemas()]
+
+    def tables(self, schema: str) -> list[str]:
+        if schema == "closed":
+            raise MetastoreError("no access to closed")
+        return ["aaa", *super().tables(schema)]
+
+    def table(self, schema: str, name: str) -> HiveTable | None:
+        if name == "aaa":
+            raise MetastoreError("no access to aaa")
+        return super().table(schema, name)
+
+
+def test_names_that_the_metastore_cannot_read_keep_no_entry_from_being_renewed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(renewal, "_DISCOVER_SECONDS", 0.0)
+    world.tables.metastore = _Unreadable(world.uri)
+    events: list[tuple[str, str, str]] = []
+    renewing = EntryRenewal(world.tables, RenewalOptions(), lambda *event: events.append(event))
+    monkeypatch.setattr(renewal, "_PAUSE_FOR_WORK", 0.0)
+    monkeypatch.setattr(renewal, "_BYTES_A_PATH", 0)
+    for value in (1, 2):
+        world.commit(value)
+        assert (renewing.round(), world.answer()) == (1, {value})
+    assert events == [("not renewed", "closed", "no access to closed"), ("not renewed", "db.aaa", "no access to aaa")]
+    assert renewing.counts.failed == 3  # the schema again; names are looked up later
+    monkeypatch.setattr(renewal, "_UNREAD_SECONDS", -1.0)
+    renewing = EntryRenewal(world.tables, RenewalOptions())
+    renewing.round()
+    monkeypatch.setattr(_Unreadable, "table", FileMetastore.table)
+    renewing.round()
+    assert renewing.counts.failed == 3, "unread names are looked up again"
+    assert renewing._unread == {"closed": "no access to closed"}
+
+
+def test_an_entry_that_was_moved_back_is_renewed(world: World) -> None:
+    old = world.metastore.table("db", "trips")
+    world.commit(1)
+    renewing = EntryRenewal(world.tables, RenewalOptions())
+    renewing.round()
+    world.metastore.put_table(old)
+    assert world.answer() == {0}
+    until(lambda: renewing.round() == 1)
+    assert world.answer() == {1}
+    assert renewing.round() == 0
 
 
 def test_views_that_name_each_other_end(world: World) -> None:
