@@ -57,7 +57,7 @@ _LEXEME = re.compile(
     r"""
     (?P<space>[ \t\r\n]++)
   | (?P<comment>--[^\r\n]*+|/\*.*?\*/)
-  | (?P<string>(?:[xX]|[uU]&)?'(?:[^']|'')*+')
+  | (?P<string>(?:[xX]|[uU]&)?'(?:[^']|'')*+'|\$\$.*?\$\$)
   | (?P<quoted>"(?:[^"]|"")++")
   | (?P<number>(?:[0-9][0-9_]*+(?:\.[0-9_]*+)?|\.[0-9][0-9_]*+)(?:[eE][+-]?[0-9_]++)?[A-Za-z0-9_]*+)
   | (?P<word>[A-Za-z_][A-Za-z0-9_]*+)
@@ -85,7 +85,9 @@ def first_lexemes(sql: str, most: int) -> tuple[list[Lexeme], int]:
     position = 0
     while position < min(most, len(sql)):
         match = _LEXEME.match(sql, position)
-        if match is None or match.lastgroup is None or sql.startswith("/*", match.end() - 1):
+        if match is None or match.lastgroup is None:
+            break
+        if match.lastgroup == "symbol" and sql.startswith("/*", position):
             break  # an unterminated comment
         if match.lastgroup != "space":
             lexemes.append(Lexeme(_KINDS[match.lastgroup], position, match.end(), match[0]))

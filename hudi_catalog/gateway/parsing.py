@@ -43,16 +43,13 @@ class StatementText:
         """Split a statement into lexemes.
 
         Raises:
-            NotRewrittenError: the text is not Trino's SQL, or too long.
+            NotRewrittenError: the text is not Trino's SQL.
         """
-        if sql.count("/*", sql.rfind("*/") + 1) > _MOST_OPEN:
-            raise NotRewrittenError(Reason.NOT_PARSED, "unclosed comments")
-        text, lists = extract_lists(sql, backslash=False, padded=True)
+        many_open = sql.count("/*", sql.rfind("*/") + 1) > _MOST_OPEN
+        text, lists = (sql, {}) if many_open else extract_lists(sql, backslash=False, padded=True)
         lexemes = lexemes_of(text)
         if lexemes is None:
             raise NotRewrittenError(Reason.NOT_PARSED, "not in the lexical grammar of Trino's SQL")
-        if len(lexemes) > _MOST_LEXEMES:
-            raise NotRewrittenError(Reason.TOO_LONG, f"{len(lexemes):,} words and symbols")
         return cls(text, lists, lexemes)
 
 
@@ -80,8 +77,10 @@ def parse_query(text: StatementText, statement: Statement, parameters: Sequence[
         parameters: SQL literals for its question marks; None if unknown.
 
     Raises:
-        NotRewrittenError: the text may not be parsed as Trino parses it.
+        NotRewrittenError: the text may not be parsed as Trino parses it, or is too long.
     """
+    if len(text.lexemes) > _MOST_LEXEMES:
+        raise NotRewrittenError(Reason.TOO_LONG, f"{len(text.lexemes):,} words and symbols")
     inside = [lexeme for lexeme in text.lexemes if statement.start <= lexeme.start < statement.end]
     _check_nesting(inside)
     reader = Dialect.get_or_raise(DIALECT)

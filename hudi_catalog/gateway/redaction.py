@@ -61,8 +61,7 @@ def _other(sql: str, real: Sequence[Lexeme]) -> str:
         before = _kind([lexeme for lexeme in real if lexeme.end <= statement.start])
         return f"{before} {_query(sql, real, statement.start, statement.end)}"
     if statement.form is Form.IMMEDIATE:
-        inner = sql[statement.start + 1 : statement.end - 1].replace("''", "'")
-        return f"EXECUTE IMMEDIATE {redacted(inner)}"
+        return f"EXECUTE IMMEDIATE {redacted(statement.text)}"
     return _kind(real)
 
 

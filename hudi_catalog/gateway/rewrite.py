@@ -271,8 +271,7 @@ class Rewriter:
 
     def _immediate(self, request: _Request, statement: Statement) -> Rewritten:
         """Rewrite the statement inside the string of EXECUTE IMMEDIATE."""
-        sql = request.sql
-        inner = sql[statement.start + 1 : statement.end - 1].replace("''", "'")
+        sql, inner = request.sql, statement.text
         limit = int((request.limit - len(sql) + len(inner)) * _ROOM_FOR_QUOTES)
         result = self._rewritten(replace(request, sql=inner, parameters=statement.parameters, limit=limit))
         text = spliced(sql, [(statement.start, statement.end, quoted_text(result.sql))]) if result.changed else sql

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -81,6 +82,7 @@ class Statement:
         form: its kind; `OTHER` is not rewritten.
         start: start of the query, or of the string of EXECUTE IMMEDIATE.
         end: the position after it.
+        text: what that string says.
         name: of the prepared statement that EXECUTE runs, case-sensitive as in Trino.
         parameters: texts of the values after USING.
     """
@@ -88,6 +90,7 @@ class Statement:
     form: Form
     start: int = 0
     end: int = 0
+    text: str = ""
     name: str = ""
     parameters: tuple[str, ...] = ()
 
@@ -188,16 +191,45 @@ def _execute(sql: str, real: Sequence[Lexeme]) -> Statement:
     if len(real) < 2:
         return _OTHER
     immediate = real[1].word == "IMMEDIATE" and len(real) > 2 and real[2].kind is Kind.STRING
-    at = 2 if immediate else 1
-    target = real[at]
-    parameters = _parameters(sql, real, at + 1)
-    if parameters is None or (immediate and not target.text.startswith("'")):
-        return _OTHER
     if immediate:
-        return Statement(Form.IMMEDIATE, target.start, target.end, parameters=parameters)
-    if target.name is None:
+        return _immediate(sql, real)
+    parameters = _parameters(sql, real, 2)
+    if parameters is None or real[1].name is None:
         return _OTHER
-    return Statement(Form.EXECUTE, name=target.spelled, parameters=parameters)
+    return Statement(Form.EXECUTE, name=real[1].spelled, parameters=parameters)
+
+
+def _immediate(sql: str, real: Sequence[Lexeme]) -> Statement:
+    target, last, escape = real[2], 2, "\\"
+    if len(real) > 4 and real[3].word == "UESCAPE" and real[4].kind is Kind.STRING:
+        last, escape = 4, real[4].text[1:-1].replace("''", "'")
+    text = _text_of(target.text, escape)
+    parameters = _parameters(sql, real, last + 1)
+    if text is None or parameters is None:
+        return _OTHER
+    return Statement(Form.IMMEDIATE, target.start, real[last].end, text, parameters=parameters)
+
+
+def _text_of(literal: str, escape: str) -> str | None:
+    """What a string literal says; None of one in which Trino reads no text."""
+    prefix, quote, rest = literal.partition("'")
+    text = rest[:-1].replace("''", "'")
+    if not quote or not prefix:
+        return text if quote else None
+    if prefix.upper() != "U&" or len(escape) != 1:
+        return None
+    mark = re.escape(escape)
+    escapes = re.compile(rf"{mark}(?:(?P<mark>{mark})|(?P<four>[0-9A-Fa-f]{{4}})|\+(?P<six>[0-9A-Fa-f]{{6}})|)")
+
+    def character(match: re.Match[str]) -> str:
+        return match["mark"] or chr(int(match["four"] or match["six"] or "", 16))
+
+    try:
+        text = escapes.sub(character, text)
+        text.encode()
+    except ValueError:  # half an escape, half a pair, or no character
+        return None
+    return text
 
 
 def _parameters(sql: str, real: Sequence[Lexeme], position: int) -> tuple[str, ...] | None:

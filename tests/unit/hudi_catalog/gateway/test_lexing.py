@@ -35,6 +35,16 @@ def test_all_kinds() -> None:
     ]
 
 
+def test_bodies_of_functions_are_strings() -> None:
+    assert kinds("as $$ it's # / ` $$ select $1") == [
+        ("word", "as"),
+        ("string", "$$ it's # / ` $$"),
+        ("word", "select"),
+        ("symbol", "$"),
+        ("number", "1"),
+    ]
+
+
 def test_names_are_folded_quoted_or_not() -> None:
     lexemes = lexemes_of('Orders "Or""ders" \'x\'')
     assert lexemes is not None
@@ -68,6 +78,7 @@ def test_what_is_in_no_query_of_trino(sql: str) -> None:
         "select /* ' \" */ count(*) from t group by grouping sets ((a), ())",
         "select x'00ff', U&'\\0041', date '2024-01-01', interval '1' day, ?",
         "select /* a /* b */ c from t",  # comments do not nest
+        "select /* all */* from t /* x *//* y */",
         "select 1 -- x\r , 2",  # a carriage return ends a line comment
         "select -0.5, a[1], map(array[1], array[2]), x -> x + 1",
     ],

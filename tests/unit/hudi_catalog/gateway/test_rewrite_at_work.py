@@ -29,6 +29,8 @@ from tests.support.rewritten_place import HERE, Place, rows
         'select "$path" from trips',
         "show columns from db.trips",
         "this is not sql but it reads from trips",
+        "with function f() returns int language python as $$ it's $$ select f() from trips",
+        pytest.param(f"select /* all */* from trips where {' or '.join(['k = x'] * 13_000)}", id="long"),
         "create view v as select * from trips",
     ],
 )

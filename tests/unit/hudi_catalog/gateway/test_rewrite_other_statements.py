@@ -28,6 +28,9 @@ from tests.support.rewritten_place import Place
         "EXPLAIN ANALYZE VERBOSE insert into trips select 1, 'x', 2e0",
         "drop schema db cascade",
         "EXECUTE IMMEDIATE 'drop table trips'",
+        r"EXECUTE IMMEDIATE U&'drop table \0074rips'",
+        "DROP TABLE /* x *//* y */ trips",
+        pytest.param("insert into trips values " + ", ".join(["(1, 'a', 1)"] * 10_000), id="long"),
         "create table db__snapshots.mine as select 1 a",
     ],
 )

@@ -105,5 +105,10 @@ def test_execute_immediate() -> None:
     assert statement.form is Form.IMMEDIATE
     assert sql[statement.start : statement.end] == "'select ''a'' from t where x = ?'"
     assert statement.parameters == ("'it''s'", "2")
-    assert read("EXECUTE IMMEDIATE U&'select'").form is Form.OTHER
+    assert statement.text == "select 'a' from t where x = ?"
+    for literal in (r"U&'sel\0065ct ''\\'''", r"u&'sel!+000065ct ''\''' UESCAPE '!'"):
+        escaped = read(f"EXECUTE IMMEDIATE {literal} USING 1")
+        assert (escaped.form, escaped.text, escaped.parameters) == (Form.IMMEDIATE, r"select '\'", ("1",))
+    for wrong in (r"U&'\00'", r"U&'\+ffffff'", r"U&'\d800'", "U&'a' UESCAPE ''", "X'00'", "$$a$$"):
+        assert read(f"EXECUTE IMMEDIATE {wrong}").form is Form.OTHER
     assert read("EXECUTE immediate USING 1").form is Form.EXECUTE
