@@ -13,6 +13,7 @@ from sqlglot.errors import ParseError, SqlglotError
 from hudi_catalog.gateway.lexing import Kind, Lexeme, lexemes_of, same_boundaries
 from hudi_catalog.gateway.statement import NotRewrittenError, Reason, Statement
 from pushdown.sql.lists import extract_lists
+from pushdown.sql.nesting import parses_too_often
 
 DIALECT = "trino"
 # sqlglot recurses into parentheses.
@@ -89,7 +90,10 @@ def parse_query(text: StatementText, statement: Statement, parameters: Sequence[
         tokens = reader.tokenize(blanked)
         if not same_boundaries(inside, tokens):
             raise NotRewrittenError(Reason.NOT_PARSED, "sqlglot splits the text into other tokens than Trino")
-        trees = reader.parser().parse(_with_parameters(tokens, parameters), blanked)
+        parser = reader.parser()
+        if parses_too_often(tokens, parser):
+            raise NotRewrittenError(Reason.NOT_PARSED, "calls named like types are nested too deeply")
+        trees = parser.parse(_with_parameters(tokens, parameters), blanked)
     except SqlglotError as error:
         # the message of a TokenError quotes the statement
         detail = (

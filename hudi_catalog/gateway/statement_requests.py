@@ -1,6 +1,7 @@
 """Statement requests on their way to Trino: the text in the body, or a prepared statement in a header, is rewritten.
 
-A statement never fails here: if it cannot be read, takes too long or an error occurs, Trino gets it unchanged.
+A statement never fails here: if it cannot be read, takes too long or an error occurs, Trino gets it unchanged. While
+every thread is at a statement that took too long, further ones are forwarded at once.
 """
 
 from __future__ import annotations
@@ -8,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from multidict import CIMultiDict
 
@@ -93,6 +96,8 @@ class StatementHandler:
         self._rewriter = rewriter
         self._settings = settings
         self._workers = Workers(settings.rewrite_threads, "rewrite")
+        # Jobs that go on though nobody waits for them, and when they should have been done.
+        self._left: dict[Future[Any], float] = {}
 
     def close(self) -> None:
         """Rewrite no more statements, without waiting for those in progress."""
@@ -108,6 +113,8 @@ class StatementHandler:
         sql = _text_of(body, headers)
         if sql is None:
             return ForwardedStatement(body, unplanned="not read")
+        if self._is_busy():
+            return ForwardedStatement(body, sql, "busy")
         try:
             async with asyncio.timeout(self._settings.rewrite_timeout):
                 call = await self._call(sql)
@@ -149,7 +156,20 @@ class StatementHandler:
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
         # A worker is free when its work ends or is abandoned, not when its caller stops waiting.
-        return await asyncio.wrap_future(self._workers.submit(work))
+        due = time.monotonic() + self._settings.rewrite_timeout
+        job = self._workers.submit(work)
+        try:
+            return await asyncio.wrap_future(job)
+        except asyncio.CancelledError:
+            if job.running():
+                self._left[job] = due
+                job.add_done_callback(lambda ended: self._left.pop(ended, None))
+            raise
+
+    def _is_busy(self) -> bool:
+        """Whether every thread is at a statement that should have been done."""
+        now = time.monotonic()
+        return sum(due <= now for due in [*self._left.values()]) >= self._settings.rewrite_threads
 
 
 def _forwarded(body: bytes, sql: str, done: RewrittenStatement) -> ForwardedStatement:

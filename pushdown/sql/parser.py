@@ -17,6 +17,7 @@ from pushdown.errors import ExpressionError, FilterSyntaxError
 from pushdown.expression import And, HudiExpression, Not, Or, Unknown
 from pushdown.sql.condition import in_list, translate_condition
 from pushdown.sql.lists import extract_lists
+from pushdown.sql.nesting import parses_too_often
 from pushdown.sql.refusals import parse_error, tokenizer_error
 
 DIALECTS = ("spark", "hive", "trino", "presto")
@@ -77,6 +78,8 @@ class _Conditions:
     def read(self) -> HudiExpression:
         if not self.tokens:
             raise FilterSyntaxError("the filter is empty; leave it out to select everything")
+        if parses_too_often(self.tokens, self.parser):
+            raise FilterSyntaxError("the filter has brackets, or calls named like types, that are nested too deeply")
         position = 0
         wants_operand = True
         while position < len(self.tokens):

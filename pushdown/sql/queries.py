@@ -24,6 +24,7 @@ from sqlglot.errors import SqlglotError
 from pushdown.errors import ExpressionError, FilterSyntaxError
 from pushdown.expression import And, Constant, HudiExpression, Not, Op, Or, Predicate, Unknown, all_of, any_of
 from pushdown.sql.condition import NOT_UNDERSTOOD, translate_condition
+from pushdown.sql.nesting import parses_too_often
 from pushdown.sql.parser import BACKSLASH_DIALECTS, DIALECTS, decode_strings
 from pushdown.sql.refusals import query_error
 from pushdown.sql.scopes import Source, Sources, TableFinder, argument, finder_of, read_source
@@ -117,7 +118,10 @@ def _parsed(sql: str, dialect: str) -> Any:
             tokens = decode_strings(tokens, sql)
         while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
             tokens = tokens[:-1]
-        trees = reader.parser().parse(tokens, sql)
+        parser = reader.parser()
+        if parses_too_often(tokens, parser):
+            raise FilterSyntaxError("the query is nested too deeply")
+        trees = parser.parse(tokens, sql)
     except SqlglotError as error:
         raise FilterSyntaxError(query_error(error, sql, dialect)) from None
     except RecursionError:

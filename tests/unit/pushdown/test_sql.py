@@ -8,6 +8,7 @@ import pytest
 
 from pushdown import Constant, ExpressionError, FilterSyntaxError, Not, Op, Predicate, Unknown, parse_sql
 from pushdown.spark_types import Typed
+from pushdown.sql.queries import predicates_of_query
 from tests.support.work import function_calls
 
 UTC = dt.UTC
@@ -249,10 +250,24 @@ def test_parentheses_and_nots_of_any_depth():
     assert function_calls(parse_sql, nested) + function_calls(parse_sql, text) < 8_000_000  # about 2.3 million
 
 
-@pytest.mark.parametrize("text", ["a + " + "(" * 3000 + "1" + ")" * 3000 + " = 1", "a = " + "- " * 3000 + "1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a + " + "(" * 3000 + "1" + ")" * 3000 + " = 1",
+        "a = " + "- " * 3000 + "1",
+        "a = " + "date(f(" * 30 + "1" + "))" * 30,
+        "a = " + "array[" * 30 + "1" + "]" * 30,
+    ],
+)
 def test_a_condition_nested_too_deeply_is_refused(text):
     with pytest.raises(FilterSyntaxError, match="too deeply"):
         parse_sql(text)
+
+
+@pytest.mark.parametrize("text", ["a = " + "date(f(" * 8 + "b" + "))" * 8, "x IN (" + "date(a), " * 5_000 + "b)"])
+def test_calls_named_like_types_are_read(text):
+    parse_sql(text)
+    assert list(predicates_of_query(f"SELECT * FROM t WHERE {text}", "spark", {"t": pa.schema([])})) == ["t"]
 
 
 @pytest.mark.slow

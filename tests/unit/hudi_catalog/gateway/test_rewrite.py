@@ -193,6 +193,8 @@ def test_long_lists(place: Place) -> None:
     [
         "array[" * 30 + "1" + "]" * 30 + " is null",
         "(" * 90 + "x = 1" + ")" * 90,
+        "k = " + "date(" * 30 + "1" + ")" * 30,
+        " and ".join(["k = " + "row(f(" * 8 + "1" + "))" * 8] * 900),
         "not " * 5_000 + "x = 1",
         "x in (select k from trips where " * 60 + "x = 1" + ")" * 60,
         "'" + "/*" * 100_000 + "' <> day",
