@@ -43,6 +43,8 @@ class Workers:
         self._numbers = itertools.count()
         self._jobs: deque[_Job] = deque()
         self._running = 0
+        # Of those, the ones at jobs that were given up when too many hung already.
+        self._stuck = 0
         self._idle = 0
         self._closed = False
         # Threads take a job and cease to be idle at once: a job must not count on a thread that has just got another.
@@ -71,12 +73,16 @@ class Workers:
                 self._start()
         return future
 
-    def close(self, *, wait: bool = False, cancel: bool = True) -> None:
+    def close(self, *, wait: bool = False, cancel: bool = True, seconds: float | None = None) -> bool:
         """Take no more jobs.
 
         Args:
             wait: return only when the remaining jobs are done or given up.
             cancel: cancel the jobs that have not begun.
+            seconds: how long to wait at most; None for no limit.
+
+        Returns:
+            Whether no job is left.
         """
         with self._lock:
             self._closed = True
@@ -87,8 +93,7 @@ class Workers:
         for future, _ in cancelled:
             future.cancel()
         with self._lock:
-            while wait and self._running > 0:
-                self._ended.wait()
+            return self._ended.wait_for(lambda: self._running <= self._stuck, seconds if wait else 0)
 
     def _start(self) -> None:
         self._running += 1
@@ -119,16 +124,19 @@ class Workers:
 
     def _do(self, future: Future[T], work: Callable[[], T]) -> bool:
         """Run a job; returns whether it was given up and another thread took this one's place."""
-        replaced = False
+        replaced = stuck = False
 
         def give_up(error: Exception) -> None:
-            nonlocal replaced
+            nonlocal replaced, stuck
             with self._lock:
                 try:
                     future.set_exception(error)
                 except InvalidStateError:
                     return  # it has been answered meanwhile
                 if self.exhausted:
+                    stuck = True
+                    self._stuck += 1
+                    self._ended.notify_all()
                     return
                 replaced = True
                 self.lost += 1
@@ -149,6 +157,7 @@ class Workers:
         except InvalidStateError:
             with self._lock:
                 self.lost -= replaced
+                self._stuck -= stuck
         return replaced
 
 

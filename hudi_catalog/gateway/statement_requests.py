@@ -111,10 +111,8 @@ class StatementHandler:
             headers: of the request for Trino.
         """
         sql = _text_of(body, headers)
-        if sql is None:
-            return ForwardedStatement(body, unplanned="not read")
-        if self._is_busy():
-            return ForwardedStatement(body, sql, "busy")
+        if sql is None or self._is_busy():
+            return ForwardedStatement(body, sql, "not read" if sql is None else "busy")
         try:
             async with asyncio.timeout(self._settings.rewrite_timeout):
                 call = await self._call(sql)

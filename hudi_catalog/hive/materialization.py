@@ -199,10 +199,19 @@ class Materializer:
         self._makers = Workers(threads, "hudi-materialize")
         self._cleaner = Workers(1, "hudi-clean")
 
-    def close(self) -> None:
-        """Make no more copies; those in progress are finished."""
-        self._makers.close(wait=True)
-        self._cleaner.close(wait=True, cancel=False)
+    def close(self, seconds: float | None = None) -> bool:
+        """Make no more copies.
+
+        Args:
+            seconds: to wait at most for those in progress; None until they are finished.
+
+        Returns:
+            Whether they are. If not, threads are left to them.
+        """
+        end = None if seconds is None else time.monotonic() + seconds
+        made = self._makers.close(wait=True, seconds=seconds)
+        left = None if end is None else max(0.0, end - time.monotonic())
+        return self._cleaner.close(wait=True, cancel=False, seconds=left) and made
 
     def of(self, snapshot: Snapshot, rows: NDArray[np.int64]) -> list[MaterializedFile]:
         """The copies of some slices in their order; returns once all of them exist.
@@ -350,9 +359,9 @@ class HiveFiles:
         self._misread = MisreadColumns()
         self._copies = Materializer(options.materialized_retention, options.materialized_threads, late)
 
-    def close(self) -> None:
-        """Materialize nothing more; copies in progress are finished."""
-        self._copies.close()
+    def close(self, seconds: float | None = None) -> bool:
+        """Materialize nothing more; see `Materializer.close`."""
+        return self._copies.close(seconds)
 
     def files(
         self,

@@ -280,9 +280,9 @@ class HivePlanner:
         self._files = HiveFiles(options, tables.late)
         self._splitter = Splitter(SplitRules.of_server(options.scan.footer_limit))
 
-    def close(self) -> None:
-        """Materialize nothing more; files in progress are finished."""
-        self._files.close()
+    def close(self, seconds: float | None = None) -> bool:
+        """Materialize nothing more; see `Materializer.close`."""
+        return self._files.close(seconds)
 
     def pin(self, request: Any) -> str:
         """The snapshot that a query reads of a table: the newest, or that of the requested time.

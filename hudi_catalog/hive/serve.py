@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import time
 from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any, Final
@@ -34,6 +35,7 @@ HIVE_CALLERS: Final = Callers(
 
 
 _NAME = "hive"
+_POLL_SECONDS: Final = 0.05
 
 
 class HiveService(ThriftCalls):
@@ -62,9 +64,16 @@ class HiveService(ThriftCalls):
         self._structs: Any = own_service()
         self._answers = {"pin": self._planner.pin, "splits": self._splits, "statistics": self._statistics}
 
-    def close(self) -> None:
-        """Start no work that outlives a request."""
-        self._planner.close()
+    def close(self, seconds: float | None = None) -> bool:
+        """Start no work that outlives a request.
+
+        Args:
+            seconds: to wait at most for what was started; None until it is finished.
+
+        Returns:
+            Whether it is finished.
+        """
+        return self._planner.close(seconds)
 
     def _contract(self, frame: bytes) -> ModuleType:  # noqa: ARG002
         return own_service()
@@ -171,8 +180,10 @@ class ServingHive(WarehouseService):
 
     async def stop(self, drain_seconds: float, /) -> None:
         """Stop, giving requests in progress this many seconds."""
+        end = time.monotonic() + drain_seconds
         await super().stop(drain_seconds)
-        await asyncio.to_thread(self.service.close)
+        while not self.service.close(0) and time.monotonic() < end:  # noqa: ASYNC110  # threads know no event loop
+            await asyncio.sleep(_POLL_SECONDS)
 
 
 @contextlib.contextmanager

@@ -116,9 +116,11 @@ class BaseService:
     async def stop(self, drain_seconds: float, /) -> None:
         """Close everything; running requests get this many seconds to finish."""
         self._status.ready = False
-        await self._server.stop(drain_seconds)
-        await self._status.stop()
-        self.log.close()
+        try:
+            await self._server.stop(drain_seconds)
+            await self._status.stop()
+        finally:
+            self.log.close()
 
     def reopen_log(self) -> None:
         """Reopen the log file after a rotation."""
@@ -214,7 +216,23 @@ async def run_until_stopped(
                 await asyncio.wait_for(hurry.wait(), min(left, _POLL_SECONDS))
         if busy():
             _LOG.warning("stopping although queries are running")
-        await stop(0 if hurry.is_set() else max(0, end - asyncio.get_running_loop().time()))
+        if hurry.is_set():
+            await stop(0)
+        else:
+            await _stopped(stop(max(0, end - asyncio.get_running_loop().time())), hurry)
+
+
+async def _stopped(stop: Awaitable[None], hurry: asyncio.Event) -> None:
+    """Wait for a stop; a signal meanwhile abandons it, with what is open left to the end of the process."""
+    stopping, hurried = asyncio.ensure_future(stop), asyncio.ensure_future(hurry.wait())
+    await asyncio.wait({stopping, hurried}, return_when=asyncio.FIRST_COMPLETED)
+    hurried.cancel()
+    if not stopping.done():
+        _LOG.warning("stopping at once")
+        stopping.cancel()
+        await asyncio.wait({stopping})
+    if not stopping.cancelled():
+        stopping.result()
 
 
 @contextlib.contextmanager

@@ -67,6 +67,34 @@ def test_jobs_that_have_not_begun_are_cancelled_or_done_at_the_end() -> None:
             workers.submit(int)
 
 
+def test_closing_waits_no_longer_than_told() -> None:
+    workers, opened, entered = Workers(1, "job"), threading.Event(), threading.Event()
+    held = workers.submit(lambda: (entered.set(), opened.wait(20)))
+    assert entered.wait(10)
+    assert not workers.close()
+    assert not workers.close(wait=True, seconds=0.05)
+    opened.set()
+    assert workers.close(wait=True, seconds=20)
+    assert held.done()
+
+
+def test_closing_does_not_wait_for_threads_that_hang_beyond_the_bound() -> None:
+    workers, opened, callbacks = Workers(1, "job"), threading.Event(), []
+
+    def work() -> None:
+        callbacks.append(giving_up())
+        opened.wait(20)
+
+    for count in range(1, 6):
+        workers.submit(work)
+        until(lambda count=count: len(callbacks) == count)
+        callbacks[-1](TimeoutError())
+    assert workers.exhausted
+    assert workers.close(wait=True, seconds=10)
+    opened.set()
+    until(lambda: workers.lost == workers._stuck == workers._running == 0)
+
+
 def test_an_answer_that_comes_just_before_it_is_given_up() -> None:
     workers, callbacks = Workers(1, "job"), []
     may_end = threading.Event()

@@ -145,3 +145,17 @@ def test_wrong_usage_is_one_clear_error(warehouse: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(HudiError, match=r"needs .*: pip install 'hudi-catalog\[services\]'"):
         CliRunner().invoke(app, arguments, catch_exceptions=False)
+
+
+def test_a_copy_that_takes_long_does_not_delay_the_stop(warehouse: Path) -> None:
+    begun, ended = threading.Event(), threading.Event()
+    with running_hive(HiveSettings(warehouse=str(warehouse))) as serving:
+        copies = serving.service._planner._files._copies
+        copies._makers.submit(lambda: (begun.set(), ended.wait(60)))
+        assert begun.wait(10)
+        serving.stop, stop = lambda _: stop(0.1), serving.stop  # type: ignore[method-assign]
+        began = time.monotonic()
+    assert time.monotonic() - began < 20
+    assert not copies.close(0)
+    ended.set()
+    until(lambda: copies.close(0))

@@ -80,6 +80,27 @@ def test_a_second_signal_ends_the_waiting() -> None:
     assert service.left == 0
 
 
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_a_second_signal_ends_a_stop_that_waits(stubborn: bool) -> None:
+    class Slow(Recorder):
+        async def stop(self, seconds: float) -> None:
+            await super().stop(seconds)
+            try:
+                await asyncio.sleep(seconds)
+            finally:
+                self.events.append("closed")
+                if stubborn:
+                    raise OSError("not closed")
+
+    service = Slow()
+    if stubborn:
+        with pytest.raises(OSError, match="not closed"):
+            run(service, (0.05, signal.SIGTERM), (0.3, signal.SIGTERM), drain=60)
+    else:
+        assert run(service, (0.05, signal.SIGTERM), (0.3, signal.SIGTERM), drain=60) < 3
+    assert service.events == ["ready", "not ready", "stopped", "closed"]
+
+
 def test_a_service_may_ask_itself() -> None:
     async def main(service: Recorder) -> None:
         asked = asyncio.Event()
