@@ -2,7 +2,7 @@
 
 A line has the filter as the engine sent it, its translation, and the files dropped by each planning stage, which
 answers "why did that query read everything". Lines are bounded in length, and a log that cannot be written never fails
-a query.
+a query, nor holds one up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any, Protocol
 
 from catalog.planner import Plan
@@ -29,6 +29,11 @@ _ITEM_LIMIT = 20
 _DEPTH = 8
 _RECENT = 100
 _STREAM = "-"
+# Characters that wait to be written.
+_ROOM = 8_000_000
+_PATIENCE_SECONDS = 0.25
+_CLOSE_SECONDS = 2.0
+_IDLE_SECONDS = 1.0
 
 
 class QueryCounter(Protocol):
@@ -52,7 +57,7 @@ class QueryLog:
 
     Attributes:
         metrics: see Args.
-        lost: number of lines that could not be written.
+        lost: number of lines that could not be written, or for which there was no room while nobody read them.
 
     Raises:
         OSError: the file cannot be opened.
@@ -66,7 +71,7 @@ class QueryLog:
         self._lock = threading.Lock()
         self._recent: deque[dict[str, Any]] = deque(maxlen=recent)
         self._path = target if isinstance(target, str) and target != _STREAM else None
-        self._stream = _opened(target)
+        self._lines = _Lines(_opened(target), self._complain)
 
     def planned(
         self,
@@ -132,33 +137,22 @@ class QueryLog:
         if self._path is None:
             return
         try:
-            fresh = _opened(self._path)
+            fresh = _Descriptor.of(self._path)
         except OSError as error:
             self._complain(error)
             return
-        with self._lock:
-            old, self._stream = self._stream, fresh
-        if old is not None:
-            old.close()
+        if not self._lines.add(fresh):
+            fresh.close()
 
     def close(self) -> None:
         """Close the file; later records are kept in memory only. A stream passed in stays open."""
-        with self._lock:
-            old, self._stream = self._stream, None
-        if old is not None and self._path is not None:
-            old.close()
+        self._lines.close()
 
     def _write(self, record: dict[str, Any]) -> None:
         line = _bounded_line(record)
         with self._lock:
             self._recent.append(record)
-            if self._stream is None:
-                return
-            try:
-                self._stream.write(line)
-                self._stream.flush()
-            except (OSError, ValueError) as error:  # ValueError: the stream was closed
-                self._complain(error)
+        self._lines.add(line)
 
     def _complain(self, error: Exception) -> None:
         # Only once, or a full disk would flood the error stream.
@@ -279,11 +273,138 @@ def _milliseconds(seconds: float) -> float:
     return round(seconds * 1000, 3)
 
 
-def _opened(target: str | IO[str] | None) -> IO[str] | None:
+class _Stream(Protocol):
+    def write(self, text: str, /) -> object: ...
+
+    def flush(self) -> None: ...
+
+
+class _Descriptor:
+    """A file or pipe without a buffer, whose lock a blocked thread would hold when the process ends."""
+
+    def __init__(self, number: int) -> None:
+        self._file = open(number, "wb", buffering=0)  # noqa: SIM115  # closed by `close`
+
+    @classmethod
+    def of(cls, path: str) -> _Descriptor:
+        # O_APPEND and one write per line keep lines of several processes apart.
+        return cls(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640))
+
+    def write(self, text: str) -> None:
+        left = text.encode()
+        while left:
+            left = left[self._file.write(left) :]
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _opened(target: str | IO[str] | None) -> _Stream | None:
     if not isinstance(target, str):
         return target
     if target == _STREAM:
-        return sys.stdout
-    # O_APPEND and one write per line keep lines of several processes apart.
-    descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
-    return open(descriptor, "w", encoding="utf-8")
+        try:
+            return _Descriptor(os.dup(sys.stdout.fileno()))
+        except (OSError, ValueError):  # it is no file here
+            return sys.stdout
+    return _Descriptor.of(target)
+
+
+class _Lines:
+    """Writes lines in a thread of its own. Who adds one waits for it, but only a moment if the writing is stuck.
+
+    Args:
+        stream: to write to; None to write nothing.
+        complain: receives errors.
+    """
+
+    def __init__(self, stream: _Stream | None, complain: Callable[[Exception], None]) -> None:
+        self._stream = stream
+        self._complain = complain
+        self._changed = threading.Condition()
+        # Lines, and streams that take the place of the one before.
+        self._waiting: deque[str | _Stream] = deque()
+        self._room = _ROOM
+        self._added = self._written = 0
+        self._open = stream is not None
+        self._running = self._behind = False
+
+    def add(self, item: str | _Stream) -> bool:
+        """Write a line, or begin to write to another stream; returns whether that is being done."""
+        size = len(item) if isinstance(item, str) else 0
+        with self._changed:
+            if not self._open:
+                return False
+            full = size > self._room
+            if not full:
+                self._room -= size
+                self._put(item)
+                if not self._behind:
+                    self._wait(_PATIENCE_SECONDS)
+        if full:
+            self._complain(OSError("nobody reads it"))
+        return not full
+
+    def close(self) -> None:
+        """Close what this class has opened, once all is written; after a moment it is given up."""
+        with self._changed:
+            if self._open:
+                self._open = False
+                self._put(_Nowhere())
+                self._wait(_CLOSE_SECONDS)
+
+    def _put(self, item: str | _Stream) -> None:
+        if not self._running:
+            threading.Thread(target=self._run, name="query log", daemon=True).start()
+            self._running = True
+        self._waiting.append(item)
+        self._added += 1
+        self._changed.notify_all()
+
+    def _wait(self, seconds: float) -> None:
+        mine = self._added
+        self._behind = not self._changed.wait_for(lambda: self._written >= mine, seconds)
+
+    def _run(self) -> None:
+        while (item := self._next()) is not None:
+            try:
+                if isinstance(item, str):
+                    self._write(item)
+                elif isinstance(self._stream, _Descriptor):
+                    self._stream.close()
+            except Exception as error:  # noqa: BLE001  # this thread writes the next lines, too
+                self._complain(error)
+            with self._changed:
+                if isinstance(item, str):
+                    self._room += len(item)
+                else:
+                    self._stream = item
+                self._written += 1
+                self._behind = self._behind and bool(self._waiting)
+                self._changed.notify_all()
+
+    def _next(self) -> str | _Stream | None:
+        """The oldest item; None if there is none for a while, and the thread is to end."""
+        with self._changed:
+            if self._changed.wait_for(lambda: bool(self._waiting), _IDLE_SECONDS):
+                return self._waiting.popleft()
+            self._running = False
+            return None
+
+    def _write(self, line: str) -> None:
+        if self._stream is not None:
+            self._stream.write(line)
+            self._stream.flush()
+
+
+class _Nowhere:
+    """Takes lines and keeps none."""
+
+    def write(self, text: str, /) -> None:
+        pass
+
+    def flush(self) -> None:
+        pass

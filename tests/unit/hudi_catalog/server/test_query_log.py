@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +13,11 @@ from typing import Any
 import pytest
 
 from catalog.planner import Plan
+from hudi_catalog.server import query_log
 from hudi_catalog.server.query_log import QueryLog, shortened
 from pushdown import Op, Predicate
 from pushdown.expression import Or
+from tests.support.waiting import until
 from tests.unit.conftest import GoldenTable
 
 
@@ -136,6 +140,42 @@ def test_a_full_disk_fails_no_query(plan: Plan, capsys: pytest.CaptureFixture[st
     assert log.lost == 2
     assert len(log.recent()) == 2
     assert capsys.readouterr().err.count("cannot be written") == 1
+
+
+def test_a_log_that_nobody_reads_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(query_log, "_ROOM", 100_000)
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as read, os.fdopen(writer, "w") as stream:
+        log = QueryLog(stream)
+        done = threading.Event()
+
+        def fill() -> None:
+            for number in range(100):
+                log.query("gateway", outcome="x", reason="y", sql=f"{number:03d}" + "z" * 3_000)
+            done.set()
+
+        threading.Thread(target=fill, daemon=True).start()
+        assert done.wait(10)
+        assert log.recent()[0]["sql"].startswith("099")
+        assert 0 < log.lost < 80
+        assert capsys.readouterr().err.count("cannot be written: nobody reads it") == 1
+        texts = [json.loads(read.readline())["sql"][:3] for _ in range(100 - log.lost)]
+        assert texts == [f"{number:03d}" for number in range(len(texts))]
+        until(lambda: log._lines._written == len(texts))
+        log.event("gateway", "read again")
+        assert json.loads(read.readline())["event"] == "read again"
+        log.close()
+
+
+def test_the_log_on_standard_output(tmp_path: Path) -> None:
+    program = (
+        "from hudi_catalog.server.query_log import QueryLog\n"
+        "print('first', flush=True); log = QueryLog('-'); log.event('trino', 'second'); log.close(); print('third')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert [text[:5] for text in done.stdout.splitlines()] == ["first", '{"tim', "third"]
 
 
 def test_a_failing_counter_fails_no_query(plan: Plan) -> None:
