@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -157,8 +158,10 @@ class ServingGateway(BaseService):
 
     async def stop(self, drain_seconds: float, /) -> None:
         """Close everything; running requests get this many seconds to finish."""
+        end = time.monotonic() + drain_seconds
         await asyncio.to_thread(self._renewal.stop)
         await super().stop(drain_seconds)
+        await asyncio.to_thread(self.rewriter.tables.close, max(0.0, end - time.monotonic()))
 
     def _endpoints(self) -> list[Endpoint]:
         tls, known = self._settings.tls, self._metastore

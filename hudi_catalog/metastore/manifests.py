@@ -20,7 +20,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -65,6 +65,19 @@ def manifest_of(paths: Any) -> bytes:
         path = paths.filter(pc.match_substring_regex(paths, "[\r\n]"))[0].as_py()
         raise UnsupportedTableError(f"{path!r}: a path with a line break cannot be listed for an engine")
     return made
+
+
+@dataclass(frozen=True)
+class ListAge:
+    """How long ago something became of a list, in seconds; None if there is no mark of it.
+
+    Attributes:
+        used: it was marked as used.
+        announced: its removal was announced.
+    """
+
+    used: float | None = None
+    announced: float | None = None
 
 
 @dataclass(frozen=True)
@@ -152,11 +165,21 @@ class ManifestFolder:
 
     def names(self) -> list[str]:
         """Names of all lists, complete or not."""
-        names = {
-            entry.name if entry.is_dir else entry.name.removesuffix(_USED).removesuffix(_DROPPING)
-            for entry in self.storage.list(self.path)
-        }
-        return sorted(names)
+        return sorted(self.ages())
+
+    def ages(self) -> dict[str, ListAge]:
+        """All lists, complete or not, by one listing."""
+        now = time.time()
+        ages: dict[str, ListAge] = {}
+        for entry in self.storage.list(self.path):
+            name = entry.name if entry.is_dir else entry.name.removesuffix(_USED).removesuffix(_DROPPING)
+            age = ages.get(name, ListAge())
+            if not entry.is_dir and entry.name != name:
+                seconds = now - entry.mtime_ms / 1000
+                used = entry.name.endswith(_USED)
+                age = replace(age, used=seconds) if used else replace(age, announced=seconds)
+            ages[name] = age
+        return ages
 
 
 def paths_of(root: str, snapshot: Snapshot, rows: Rows | None = None) -> Any:
@@ -250,6 +273,7 @@ class Pins:
         self._known: LruCache[_Key, tuple[float, str]] = LruCache(_MOST_KNOWN)
         self._schemas: set[str] = set()
         self._cleaned: dict[str, float] = {}
+        self._expired: LruCache[_Key, bool] = LruCache(_MOST_KNOWN)
 
     def keep(
         self, folder: ManifestFolder, name: str, content: Callable[[], bytes], entry: Callable[[str], HiveTable] | None
@@ -322,20 +346,32 @@ class Pins:
             Number of lists removed.
         """
         dropped = 0
-        for name in folder.names():
-            announced = folder.removal_announced(name)
-            if announced is not None and folder.expired(name):
-                if announced >= self._remembered:
+        ages = folder.ages()
+        current = folder.name_at(pointed_at()) if ages else None
+        for name, age in sorted(ages.items()):
+            if age.used is not None and age.used < self._retention:
+                continue
+            if age.announced is not None and self._is_expired(folder, name):
+                if age.announced >= self._remembered:
                     folder.delete(name)
                 continue
-            if folder.idle(name) < self._retention or folder.name_at(pointed_at()) == name:
+            # without a mark the list's own age counts, which the listing does not give
+            if name == current or (age.used is None and folder.idle(name) < self._retention):
                 continue
-            if announced is None:
+            if age.announced is None:
                 folder.announce_removal(name)
-            elif announced >= self._grace:
+            elif age.announced >= self._grace and folder.name_at(pointed_at()) != name:
                 self._drop(folder, name, pin_name(name))
                 dropped += 1
         return dropped
+
+    def _is_expired(self, folder: ManifestFolder, name: str) -> bool:
+        """Whether a list whose removal was announced fails its readers, as it does from then on until it is deleted."""
+        key = (folder.engine_uri, name)
+        known = self._expired.get(key) is not None or folder.expired(name)
+        if known:
+            self._expired.put(key, True)
+        return known
 
     def _drop(self, folder: ManifestFolder, name: str, pin: _Key) -> None:
         entry = self._metastore.table(*pin)

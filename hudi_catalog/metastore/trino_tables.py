@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from catalog.concurrency.caches import LruCache, memoize
 from catalog.concurrency.late_tables import LateTables
+from catalog.concurrency.workers import Workers
 from catalog.slices.slice_set import Rows
 from catalog.snapshots.snapshot import Snapshot
 from catalog.table import Table
@@ -110,7 +111,8 @@ class TrinoTables:
         self._entries: OrderedDict[tuple[str, str], tuple[float, SyncedTable | None]] = OrderedDict()
         self._views: LruCache[tuple[str, str], tuple[float, TrinoView | None]] = LruCache(_MOST_VIEWS)
         self._tables: LruCache[tuple[str, str], NewestSnapshot] = LruCache(self.options.open_tables)
-        self._cleaning: threading.Thread | None = None
+        self._cleaner = Workers(1, "clean snapshots")
+        self._cleaning: set[str] = set()
 
     def find(self, schema: str, name: str) -> SyncedTable | None:
         """A synced table; None for all other names.
@@ -319,10 +321,13 @@ class TrinoTables:
 
         return self._pins.clean(synced.folder, pointed_at, synced.pin_name)
 
-    def close(self) -> None:
-        """Close the metastore's connections, after giving a running clean-up some time to finish."""
-        if self._cleaning is not None:
-            self._cleaning.join(_CLEAN_SECONDS)
+    def close(self, seconds: float = _CLEAN_SECONDS) -> None:
+        """Close the metastore's connections.
+
+        Args:
+            seconds: that a running clean-up gets to finish.
+        """
+        self._cleaner.close(wait=True, seconds=seconds)
         self.metastore.close()
 
     def _look_up(self, key: tuple[str, str]) -> SyncedTable | None:
@@ -367,14 +372,19 @@ class TrinoTables:
 
     def _tidy(self, synced: SyncedTable) -> None:
         """Start a clean-up in the background if it is due."""
-        if not self._pins.is_due(synced.folder):
-            return
+        folder = synced.folder.engine_uri
         with self._lock:
-            if self._cleaning is not None and self._cleaning.is_alive():
+            if folder in self._cleaning or not self._pins.is_due(synced.folder):
                 return
-            self._cleaning = threading.Thread(target=self._clean_quietly, args=(synced,), daemon=True)
-            self._cleaning.start()
+            self._cleaning.add(folder)
+        try:
+            self._cleaner.submit(lambda: self._clean_quietly(synced))
+        except RuntimeError:  # closed, or no thread to be had
+            self._cleaning.discard(folder)
 
     def _clean_quietly(self, synced: SyncedTable) -> None:
-        with contextlib.suppress(HudiError):
-            self.clean(synced)
+        try:
+            with contextlib.suppress(HudiError), self.watched(synced):
+                self.clean(synced)
+        finally:
+            self._cleaning.discard(synced.folder.engine_uri)

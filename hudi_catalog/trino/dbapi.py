@@ -53,10 +53,12 @@ def connect(
     metastore_options, others = split_options(options or {})
     gateway_options = {key: others.pop(key) for key in tuple(others) if key in {*REWRITE_KEYS, *SCAN_KEYS}}
     sync_options = SyncOptions.parse(others)
-    if isinstance(metastore, str):
-        store = open_metastore(metastore, storage_options, metastore_options)
-        metastore = TrinoTables(store, sync_options, storage_options)
-    return Connection(*arguments, rewriter=Rewriter(metastore, GatewayOptions.parse(gateway_options), log), **named)
+    parsed = GatewayOptions.parse(gateway_options)
+    if not isinstance(metastore, str):
+        return Connection(*arguments, rewriter=Rewriter(metastore, parsed, log), **named)
+    store = open_metastore(metastore, storage_options, metastore_options)
+    tables = TrinoTables(store, sync_options, storage_options)
+    return Connection(*arguments, rewriter=Rewriter(tables, parsed, log), owns_tables=True, **named)
 
 
 class Connection(trino.dbapi.Connection):
@@ -65,12 +67,22 @@ class Connection(trino.dbapi.Connection):
     Args:
         arguments: positional arguments of `trino.dbapi.Connection`.
         rewriter: rewrites the queries.
+        owns_tables: whether the rewriter's tables are closed with the connection.
         named: keyword arguments of `trino.dbapi.Connection`.
     """
 
-    def __init__(self, *arguments: Any, rewriter: Rewriter, **named: Any) -> None:
+    def __init__(self, *arguments: Any, rewriter: Rewriter, owns_tables: bool = False, **named: Any) -> None:
         self.rewriter = rewriter
+        self._owns_tables = owns_tables
         super().__init__(*arguments, **named)
+
+    def close(self) -> None:
+        """As `trino.dbapi.Connection.close`; closes the connections to the metastore, too."""
+        try:
+            super().close()  # type: ignore[no-untyped-call]
+        finally:
+            if self._owns_tables:
+                self.rewriter.tables.close()
 
     def cursor(self, *arguments: Any, **named: Any) -> Any:
         """As `trino.dbapi.Connection.cursor`."""

@@ -123,6 +123,14 @@ def test_views_are_fresh_in_queries_through_the_gateway(world: World) -> None:
     assert answers == [{value} for value in range(1, 5) for _ in range(2)]
 
 
+def test_a_gateway_that_stops_closes_its_metastore(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[object] = []
+    monkeypatch.setattr(FileMetastore, "close", lambda own: closed.extend([own]))
+    with running_gateway(GatewaySettings(upstream="http://127.0.0.1:9", metastore=world.uri)) as gateway:
+        assert closed == []
+    assert closed == [gateway.rewriter.tables.metastore]
+
+
 def test_whoever_reads_past_the_gateway_finds_all_files(world: World) -> None:
     """The gateway renews in the background while a writer upserts and cleans; nobody asks it anything."""
     settings = GatewaySettings(

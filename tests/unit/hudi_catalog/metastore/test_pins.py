@@ -167,6 +167,28 @@ def test_an_entry_that_points_elsewhere_is_not_dropped(process: Any, later: Any)
     assert one.metastore.table(schema, table).location == "file:///elsewhere"
 
 
+def test_a_clean_asks_the_storage_about_few_lists(process: Any, later: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = process()
+    for number in range(10):
+        one.keep(f"gone{number}")
+    for seconds in (RETENTION + 1, GRACE + 1):
+        later(seconds)
+        one.clean()
+    for number in range(10):
+        one.keep(f"used{number}")
+    one.clean()
+    calls: list[str] = []
+    for name in ("entry", "exists", "list", "read_range"):
+        original = getattr(Storage, name)
+        monkeypatch.setattr(
+            Storage, name, lambda *given, name=name, original=original: (calls.append(name), original(*given))[1]
+        )
+    assert len(one.folder.names()) == 20
+    calls.clear()
+    assert one.clean() == 0
+    assert calls == ["list"]
+
+
 def test_what_somebody_deleted_is_made_again(process: Any, later: Any) -> None:
     one = process()
     one.keep()

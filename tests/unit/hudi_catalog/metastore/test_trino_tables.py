@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -13,15 +14,18 @@ import numpy as np
 import pytest
 
 from catalog import Table
+from catalog.concurrency.late_tables import LateTables
 from hudi_catalog.metastore import trino_tables
 from hudi_catalog.metastore.entries import ENTRY_ID
 from hudi_catalog.metastore.file_metastore import FileMetastore
+from hudi_catalog.metastore.manifests import ManifestFolder
 from hudi_catalog.metastore.metastore import SYMLINK_FORMAT, HiveTable
 from hudi_catalog.metastore.sync_options import SyncOptions
 from hudi_catalog.metastore.trino_sync import sync_to_trino
 from hudi_catalog.metastore.trino_tables import TrinoTables
 from hudi_catalog.server.metrics import Metrics
 from table_format.errors import HudiError, MetastoreError, ServiceError
+from table_format.storage import Storage
 from tests.support.local_writes import LocalTable
 from tests.support.waiting import until
 from tests.unit.hudi_catalog.metastore.conftest import rows
@@ -283,6 +287,42 @@ def test_clean_up_runs_beside_queries(tables: TrinoTables, monkeypatch: pytest.M
     synced = tables.find("db", "trips")
     tables.pin(synced, tables.newest(synced))
     assert cleaned.wait(10)
+
+
+def test_a_table_that_hangs_keeps_no_other_from_being_cleaned(
+    opened: Opened, metastore: FileMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(tmp_path / "warehouse/db/trips", tmp_path / "dead/db/trips")
+    sync_to_trino(opened(), metastore)
+    sync_to_trino(Table.open(str(tmp_path / "dead/db/trips")), metastore, SyncOptions(database="dead"))
+    tables = TrinoTables(metastore, ALWAYS, late=LateTables(0.1))
+    answer, hangs, cleaned = threading.Event(), threading.Event(), threading.Event()
+    opened_file = Storage._opened
+
+    def slowly(own: Storage, path: str) -> Any:
+        if path.endswith("hangs"):
+            hangs.set()
+            answer.wait(20)
+        return opened_file(own, path)
+
+    def clean(_: Any, folder: ManifestFolder, *__: Any) -> int:
+        if "/dead/" in folder.engine_uri:
+            folder.storage.read("hangs")
+        cleaned.set()
+        return 0
+
+    monkeypatch.setattr(Storage, "_opened", slowly)
+    monkeypatch.setattr(trino_tables.Pins, "clean", clean)
+    for schema in ("dead", "db"):
+        synced = tables.find(schema, "trips")
+        tables.pin(synced, tables.newest(synced))
+        assert hangs.wait(10)
+    try:
+        assert cleaned.wait(10)
+    finally:
+        answer.set()
+    until(lambda: not tables._cleaning)
+    tables.close()
 
 
 def test_metrics_of_tables_that_queries_have_loaded(tables: TrinoTables) -> None:

@@ -11,6 +11,7 @@ import hudi_catalog.trino
 from hudi_catalog.gateway.options import CATALOGS
 from hudi_catalog.gateway.rewrite import Rewritten
 from hudi_catalog.gateway.statement import Reason
+from hudi_catalog.metastore.file_metastore import FileMetastore
 from hudi_catalog.trino.dbapi import Connection, Cursor, SegmentCursor
 from table_format.errors import OptionError
 
@@ -86,7 +87,7 @@ def test_executemany_and_segments(connection: Connection, sent: list[Any]) -> No
     assert [statement for statement, _ in sent] == ["select 1 select 1", "insert insert"]
 
 
-def test_connect(tmp_path: Path, sent: list[Any]) -> None:
+def test_connect(tmp_path: Path, sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     made = hudi_catalog.trino.connect(
         "localhost",
         1,
@@ -99,5 +100,12 @@ def test_connect(tmp_path: Path, sent: list[Any]) -> None:
     assert made.rewriter.tables.options.entry_age == 5
     made.cursor().execute("select 1")
     assert sent == [("select 1", None)]
+    closed: list[object] = []
+    monkeypatch.setattr(FileMetastore, "close", lambda own: closed.extend([own]))
+    shared = hudi_catalog.trino.connect("localhost", 1, user="u", metastore=made.rewriter.tables)
+    shared.close()
+    assert closed == []
+    made.close()
+    assert closed == [made.rewriter.tables.metastore]
     with pytest.raises(OptionError, match="no such option"):
         hudi_catalog.trino.connect("localhost", 1, user="u", metastore=f"file://{tmp_path}", options={"hoodie.no": "1"})
