@@ -36,6 +36,7 @@ _GROUP_PARTS = ["group", "having", "windows", "qualify", "sort", "cluster", "dis
 _KNOWN_PARTS = frozenset([*_OUTPUT_PARTS, *_GROUP_PARTS, "from", "from_", "joins", "laterals", "where"])
 _KNOWN_JOINS = frozenset(["this", "side", "kind", "on", "using", "hint", "global", "global_"])
 _SEMI = frozenset({"SEMI", "ANTI"})
+_COMMON_TYPES = frozenset({"trino", "presto"})
 # Whether a part may be true, and whether it may be false.
 _Truths = tuple[bool, bool]
 
@@ -222,21 +223,28 @@ class _Select:
         return joined
 
     def _merge_using(self, join: Any, left: _Side, right: _Side, how: str) -> None:
-        """A column of USING is the left side's; in a right join the right's, in a full join neither's."""
-        for name in join.args.get("using") or []:
-            for source in (right.sources if how != "RIGHT" else []) + (
-                left.sources if how in {"RIGHT", "FULL"} else []
-            ):
-                source.merged.add(name.name.lower())
+        """A column of USING is the left side's; in a right join the right's, in a full join neither's.
+
+        In Trino it has the type that both sides' columns have in common, so it is neither's where they differ.
+        """
+        for identifier in join.args.get("using") or []:
+            name = identifier.name.lower()
+            cast = self.reading.dialect in _COMMON_TYPES and not _of_one_type(name, left, right)
+            sources = (right.sources if cast or how != "RIGHT" else []) + (
+                left.sources if cast or how in {"RIGHT", "FULL"} else []
+            )
+            for source in sources:
+                source.merged.add(name)
 
     def _apply(self, condition: Any, visible: _Side, holds_for: list[Source]) -> None:
         sources = Sources(visible.sources)
         parts = conjuncts(condition)
+        comparisons: dict[int, _Comparison] = {}
         for source in holds_for:
             if not source.is_table:
                 continue
             for part in parts:
-                of_source = _weakened(part, source, sources, self.reading)
+                of_source = _weakened(part, source, sources, self.reading, comparisons)
                 parts_of_source = list(leaves(of_source))
                 reasons = [leaf.reason for leaf in parts_of_source if isinstance(leaf, Unknown)]
                 unread = [reason for reason in reasons if reason.endswith(NOT_UNDERSTOOD)]
@@ -246,6 +254,15 @@ class _Select:
                 if id(source) in visible.nullable and not rejects_nulls(of_source):
                     continue
                 visible.filters.setdefault(id(source), []).append(of_source)
+
+
+def _of_one_type(name: str, left: _Side, right: _Side) -> bool:
+    """Whether a column of USING is known to have one type on both sides."""
+    types = []
+    for side in (left, right):
+        holders = [one for one in side.sources if one.columns is None or name in one.columns - one.merged]
+        types.append(holders[0].types.get(name) if len(holders) == 1 else None)
+    return types[0] is not None and types[0] == types[1]
 
 
 def conjuncts(condition: Any) -> list[Any]:
@@ -276,28 +293,54 @@ class Reading:
     lists: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
-def _weakened(node: Any, source: Source, sources: Sources, reading: Reading) -> HudiExpression:
+class _Comparison:
+    """A part of a condition, without AND, OR and NOT around it.
+
+    Attributes:
+        node: in the syntax tree; kept, since its `id` is a key.
+        text: of it.
+        columns: the source of each of its columns and how many parts of the name qualify it, None where not certain;
+            None for all if it has a sub-query.
+    """
+
+    def __init__(self, node: Any, sources: Sources, dialect: str) -> None:
+        self.node = node
+        self.text: str = node.sql(dialect=dialect)
+        has_query = isinstance(node, exp.Query) or node.find(exp.Query) is not None
+        self.columns = None if has_query else [sources.resolve(_names(column)) for column in node.find_all(exp.Column)]
+
+
+def _names(column: Any) -> list[str]:
+    return [part.name for part in column.parts]
+
+
+def _weakened(
+    node: Any, source: Source, sources: Sources, reading: Reading, comparisons: dict[int, _Comparison]
+) -> HudiExpression:
+    """A condition as far as it is about one source; the comparisons in it are shared by all sources."""
     if isinstance(node, exp.Paren):
-        return _weakened(node.this, source, sources, reading)
+        return _weakened(node.this, source, sources, reading, comparisons)
     if isinstance(node, exp.And | exp.Or):
-        parts = [_weakened(part, source, sources, reading) for part in node.flatten()]
+        parts = [_weakened(part, source, sources, reading, comparisons) for part in node.flatten()]
         return all_of(*parts) if isinstance(node, exp.And) else any_of(*parts)
     if isinstance(node, exp.Not):
-        return Not(_weakened(node.this, source, sources, reading))
-    text = node.sql(dialect=reading.dialect)
-    if isinstance(node, exp.Query) or node.find(exp.Query) is not None:
-        return Unknown(f"{text[:120]} has a sub-query")
+        return Not(_weakened(node.this, source, sources, reading, comparisons))
+    known = comparisons.get(id(node))
+    if known is None:
+        known = comparisons[id(node)] = _Comparison(node, sources, reading.dialect)
+    if known.columns is None:
+        return Unknown(f"{known.text[:120]} has a sub-query")
+    counts = [found[1] for found in known.columns if found is not None and found[0] is source]
+    if len(counts) < len(known.columns):
+        return Unknown(f"{known.text[:120]} is not only about {source.key}")
     own = node.copy()
-    for column in list(own.find_all(exp.Column)):
-        resolved = sources.resolve([part.name for part in column.parts])
-        if resolved is None or resolved[0] is not source:
-            return Unknown(f"{text[:120]} is not only about {source.key}")
-        replaced = _without_qualifier(column, resolved[1])
+    for column, count in zip(list(own.find_all(exp.Column)), counts, strict=True):
+        replaced = _without_qualifier(column, count)
         if column is own:
             own = replaced
         else:
             column.replace(replaced)
-    return translate_condition(own, text, reading.dialect, reading.lists)
+    return translate_condition(own, known.text, reading.dialect, reading.lists)
 
 
 def _without_qualifier(column: Any, count: int) -> Any:

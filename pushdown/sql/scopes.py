@@ -26,6 +26,7 @@ class Source:
         key: what its filter is called by.
         qualifiers: the dotted names in lower case, in parts, that may precede its columns.
         columns: its columns in lower case; None when they are not known.
+        types: of its columns, as far as they are known.
         is_table: whether it is a table whose schema is known, not a sub-query.
         filterable: whether filters on its columns hold for its scan.
         merged: columns of USING that are not its own if unqualified.
@@ -39,6 +40,7 @@ class Source:
     filterable: bool = True
     merged: set[str] = field(default_factory=set)
     node: Any = None
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
 
 
 class Sources:
@@ -109,8 +111,9 @@ def read_source(node: Any, find: TableFinder) -> Source:
         if table is None or renamed:
             return Source(name or parts[-1], qualifiers, frozenset(renamed) if renamed and table is None else None)
         key, schema = table
-        columns = frozenset(column.lower() for column in schema.names)
-        return Source(name or key, qualifiers, columns if known else None, is_table=True, filterable=known, node=node)
+        types = {column.name.lower(): column.type for column in schema}
+        columns = frozenset(types) if known else None
+        return Source(name or key, qualifiers, columns, is_table=True, filterable=known, node=node, types=types)
     if not renamed and isinstance(node, exp.Subquery):
         renamed = _outputs(node.this)
     return Source(name, [(name.lower(),)] if name else [], frozenset(renamed) if renamed else None)

@@ -10,6 +10,7 @@ import pytest
 from pushdown import FilterSyntaxError, Unknown, bind, matches
 from pushdown.sql import predicates_of_query
 from pushdown.walk import Logic, fold_logic
+from tests.support.work import function_calls
 
 TABLES = {
     "t": pa.schema([("a", pa.int32()), ("b", pa.int32()), ("k", pa.int32())]),
@@ -121,3 +122,31 @@ def test_scans_with_the_filters_give_the_same_result(join):
     chosen = random.Random(join)
     with duckdb.connect() as connection:
         assert sum(rows_dropped(join, chosen, connection) for _ in range(60)) > 0
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT * FROM t JOIN db.u USING (k) WHERE k = 3", {"t": "k = 3", "db.u": "TRUE"}),
+        ("SELECT * FROM t JOIN long USING (k) WHERE k = 3 AND a = 1", {"t": "a = 1", "long": "TRUE"}),
+        ("SELECT * FROM t RIGHT JOIN long USING (k) WHERE k = 3 AND l = 1", {"t": "TRUE", "long": "l = 1"}),
+        ("SELECT * FROM t JOIN (SELECT real '1' AS k) x USING (k) WHERE k = 3 AND a = 1", {"t": "a = 1"}),
+        (
+            "SELECT * FROM t JOIN db.u USING (k) JOIN long USING (k) WHERE k = 3 AND c = 1",
+            {"t": "TRUE", "db.u": "c = 1", "long": "TRUE"},
+        ),
+    ],
+)
+def test_a_column_of_using_has_the_type_of_both_sides_in_trino(sql, expected):
+    tables = {**TABLES, "long": pa.schema([("k", pa.int64()), ("l", pa.int32())])}
+    filters = predicates_of_query(sql, "trino", tables)
+    assert {name: repr(bind(filters[name], tables[name])) for name in filters} == expected
+
+
+def test_the_work_for_conditions_does_not_grow_with_the_number_of_tables():
+    def work(tables):
+        joins = " ".join(f"JOIN t t{number} ON t{number}.k = t0.k" for number in range(1, tables))
+        where = " AND ".join(f"t0.a + t0.b * {number} - t0.k = t0.a" for number in range(100))
+        return function_calls(predicates_of_query, f"SELECT * FROM t t0 {joins} WHERE {where}", "spark", TABLES)
+
+    assert work(21) < 1.5 * work(2)
