@@ -308,7 +308,7 @@ def _opened(target: str | IO[str] | None) -> _Stream | None:
     if target == _STREAM:
         try:
             return _Descriptor(os.dup(sys.stdout.fileno()))
-        except (OSError, ValueError):  # it is no file here
+        except (AttributeError, OSError, ValueError):  # it is no file here, or there is none
             return sys.stdout
     return _Descriptor.of(target)
 

@@ -119,6 +119,41 @@ def test_functions_see_what_is_rounded(base: dt.datetime, near: list[int], op: s
     )
 
 
+PARTS: dict[str, Callable[[dt.datetime], int]] = {
+    "year(at) - 1": lambda clock: clock.year - 1,
+    "quarter(at)": lambda clock: (clock.month + 2) // 3,
+    "month(at)": lambda clock: clock.month,
+    "week(at)": lambda clock: clock.isocalendar().week,
+    "day(at)": lambda clock: clock.day,
+    "day_of_week(at)": lambda clock: clock.isoweekday(),
+    "day_of_year(at)": lambda clock: clock.timetuple().tm_yday,
+    "hour(at)": lambda clock: clock.hour,
+    "minute(at)": lambda clock: clock.minute,
+    "second(at)": lambda clock: clock.second,
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@given(bases, st.lists(shifts, min_size=1), shifts, st.sampled_from(list(COMPARISONS)), st.booleans(), st.booleans())
+@examples(40)
+def test_parts_are_those_of_what_is_rounded(
+    part: str, base: dt.datetime, near: list[int], shift: int, op: str, coarse: bool, negated: bool
+) -> None:
+    unit = 1000 if coarse else 1
+    value_of, compare = PARTS[part], COMPARISONS[op]
+
+    def seen(value: int) -> int:
+        return value_of(EPOCH + dt.timedelta(microseconds=rounded(value, unit)))
+
+    literal = seen(micros(base) + shift)
+    text = f"{part} {op} {literal}"
+    check(
+        f"NOT ({text})" if negated else text,
+        lambda value: compare(seen(value), literal) is not negated,
+        [micros(base) + value for value in near],
+    )
+
+
 @given(bases, st.integers(-40, 40), st.integers(-18, 18), st.sampled_from(list(COMPARISONS)))
 @examples(80)
 def test_literals_with_a_zone_are_compared_in_any_zone(base: dt.datetime, hours: int, zone: int, op: str) -> None:
