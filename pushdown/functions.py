@@ -17,6 +17,9 @@ _OPERATORS = {"add": "+", "multiply": "*", "mod": "%", "div": "div", "divide": "
 # From coarse to fine.
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond")
 
+HIVES_GREATEST_DIVISOR = 2**30
+"""Of an integer's ``pmod`` in Hive, which is ``((a % b) + b) % b``: by greater ones it may overflow and be negative."""
+
 
 @dataclass(frozen=True, eq=False)
 class Function:

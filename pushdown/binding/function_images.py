@@ -19,9 +19,9 @@ from pushdown.columns import ResolvedColumn
 from pushdown.errors import ExpressionError
 from pushdown.expression import Constant, HudiExpression, ImageTest, Op, Predicate, RowTest, Unknown
 from pushdown.functions import Function, function_sql
-from pushdown.images.chains import image_of
+from pushdown.images.chains import image_of, widest_output
 from pushdown.kinds import Kind, kind_of
-from pushdown.spark_types import Typed
+from pushdown.spark_types import SPARK, Typed
 from pushdown.text import literal_sql
 from pushdown.walk import fold, leaves, rebuilt
 
@@ -61,9 +61,11 @@ def narrowed(
         inner = _chained(steps[outer:])
         image = image_of(inner, column.type, time_zone)
         if image is not None:
+            spark = predicate.rules == SPARK
+            output = image.output if spark else widest_output(inner, column.type, time_zone)
             test = replace(predicate, column="results", function=_chained(steps[:outer]) if outer else None)
-            results = ResolvedColumn((_shown(inner, column.name),), image.output)
-            bound = _bound(test, results, time_zone, bind)
+            results = None if output is None else ResolvedColumn((_shown(inner, column.name),), output)
+            bound = None if results is None else _bound(test, results, time_zone, bind)
             if bound is not None:
                 return _on_column(bound, inner, column, time_zone, reason)
             break

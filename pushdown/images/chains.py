@@ -11,6 +11,7 @@ import pyarrow as pa
 from pushdown.functions import Function
 from pushdown.images import numbers, texts, times
 from pushdown.images.image import Image
+from pushdown.kinds import Kind, kind_of
 
 _Maker = Callable[[pa.DataType, tuple[Any, ...]], Image | None]
 
@@ -35,6 +36,9 @@ _MAKERS: dict[str, _Maker] = {
     "±": times.near,
 }
 
+# Arithmetic whose results may be longer than the literal and the column.
+_OF_INTEGERS = frozenset({"add", "multiply", "negative", "abs"})
+
 
 def image_of(function: Function, type_: pa.DataType, time_zone: str) -> Image | None:
     """The image of a function, through the functions of its argument; None if one is not known for its type.
@@ -52,6 +56,24 @@ def image_of(function: Function, type_: pa.DataType, time_zone: str) -> Image | 
         images.append(image)
         type_ = image.output
     return images[0] if len(images) == 1 else Image(type_, partial(_through, images))
+
+
+def widest_output(function: Function, type_: pa.DataType, time_zone: str) -> pa.DataType | None:
+    """The type of a function's results where a literal's type is not kept: ``BIGINT '1'`` and 1 are both the number 1.
+
+    So arithmetic of integers may give any integer. The image has bounds only within the narrowest type that the results
+    may be of, beyond which an engine may wrap around.
+
+    Returns:
+        The type; None where the function, applied to any integer in place of such a result, has no image.
+    """
+    for step in reversed(list(function.chain())):
+        image = _step(step, type_, time_zone)
+        if image is None:
+            return None
+        of_integers = step.name in _OF_INTEGERS and kind_of(image.output) is Kind.INTEGER
+        type_ = pa.int64() if of_integers else image.output
+    return type_
 
 
 def _through(images: list[Image], bounds: Any) -> Any:

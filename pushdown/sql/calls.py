@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from sqlglot import exp
 
-from pushdown.functions import Function
+from pushdown.functions import HIVES_GREATEST_DIVISOR, Function
 from pushdown.spark_types import SPARK, Typed
 from pushdown.sql.literal import NOT_A_LITERAL, literal_value, spark_literal
 
@@ -106,6 +106,8 @@ def _named(node: Any, dialect: str) -> Applied | None:
         return None
     literals = [literal_of(argument, dialect) for argument in arguments[1:]]
     if any(literal is NOT_A_LITERAL or literal is None for literal in literals):
+        return None
+    if name == "pmod" and dialect == "hive" and type(literals[0]) is int and literals[0] > HIVES_GREATEST_DIVISOR:
         return None
     return [Function(name, tuple(literals))], arguments[0]
 

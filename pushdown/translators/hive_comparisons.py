@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pushdown.expression import HudiExpression, Op, Predicate, Unknown, all_of, any_of, negation
-from pushdown.functions import Function, cast, prefix16, year
+from pushdown.functions import HIVES_GREATEST_DIVISOR, Function, cast, prefix16, year
 from pushdown.like import canonical_pattern, shape_of
 from pushdown.translators.hive_literals import (
     CALENDARS_APART,
@@ -308,6 +308,13 @@ def _narrowed(name: str, bases: frozenset[str], literals: type, rest: int = 0) -
     return translate
 
 
+def _positive_remainder(comparison: _Comparison) -> HudiExpression | None:
+    divisor = _whole(comparison.rest[0], comparison.time_zone) if len(comparison.rest) == 1 else None
+    if divisor is None or divisor > HIVES_GREATEST_DIVISOR:
+        return None
+    return _narrowed("pmod", _INTEGERS, int, 1)(comparison)
+
+
 def _whole(node: Any, time_zone: str) -> int | None:
     operand = read_operand(node, time_zone)
     return operand.value if isinstance(operand, Literal) and type(operand.value) is int else None
@@ -335,7 +342,7 @@ FUNCTIONS: dict[str, _Translate] = {
     "weekofyear": _narrowed("weekofyear", _DATES, int),
     "GenericUDFQuarter": _narrowed("quarter", _DATES, int),
     "GenericUDFOPMod": _narrowed("mod", _INTEGERS, int, 1),
-    "GenericUDFPosMod": _narrowed("pmod", _INTEGERS, int, 1),
+    "GenericUDFPosMod": _positive_remainder,
     "GenericUDFOPPlus": _narrowed("add", _INTEGERS, int, 1),
     "GenericUDFOPMultiply": _narrowed("multiply", _INTEGERS, int, 1),
     "GenericUDFAbs": _narrowed("abs", _INTEGERS, int),

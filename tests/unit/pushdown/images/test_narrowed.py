@@ -73,6 +73,47 @@ def test_numbers(text, low, high, expected):
     assert truths(text, pa.int32(), low, high) == expected
 
 
+@pytest.mark.parametrize(
+    ("dialect", "text", "value", "expected"),
+    [
+        ("hive", "a * 1000L > 1500000000000", 1600000000, "TF"),
+        ("hive", "a * 1000 > 1500000000000", 1600000000, "TF"),
+        ("trino", "a * BIGINT '1000' > 1500000000000", 1600000000, "TF"),
+        ("trino", "a * CAST(1000 AS BIGINT) > 1500000000000", 1600000000, "TF"),
+        ("presto", "a + BIGINT '2000000000' >= 3000000000", 1600000000, "TF"),
+        ("trino", "NOT (a + BIGINT '2000000000' < 3000000000)", 1600000000, "TF"),
+        ("trino", "a * BIGINT '1000' IN (5, 1600000000000)", 1600000000, "TF"),
+        ("trino", "(a + BIGINT '1') * BIGINT '1000' > 1500000000000", 1600000000, "TF"),
+        ("trino", "a * BIGINT '1000' + 0.5 > 1500000000000.5", 1600000000, "TFN"),
+        ("trino", "floor(a * BIGINT '1000') > 1500000000000", 1600000000, "TF"),
+        ("hive", "a + -2147483648 < -3000000000", -1600000000, "TF"),
+        ("hive", "-CAST(a AS BIGINT) = 2147483648", -(2**31), "T"),
+        ("hive", "abs(CAST(a AS BIGINT)) = 2147483648", -(2**31), "T"),
+        ("trino", "CAST(a AS BIGINT) * 1000 > 1500000000000", 1600000000, "T"),
+        ("trino", "a * BIGINT '1000' > 1500000000", 100, "F"),
+        ("trino", "a % BIGINT '7' = 3000000000", 1600000000, "F"),
+        ("hive", "a + 1 < 0", 2**31 - 1, "TF"),  # Hive wraps around
+        ("hive", "(a + 0) * 2 < 0", 2**30, "TF"),
+        ("hive", "(a + 1) * 2 > 9000000000", 2**30, "TF"),
+        ("hive", "abs(a) < 0", -(2**31), "TF"),
+        ("spark", "a * 1000 > 1500000000000", 1600000000, "F"),
+        ("spark", "a * 1000L > 1500000000000", 1600000000, "TF"),
+    ],
+)
+def test_results_beyond_the_type_of_the_column(dialect, text, value, expected):
+    assert truths(text, pa.int32(), value, value, dialect=dialect) == expected
+
+
+def test_the_absolute_value_of_a_small_integer_is_an_int_in_hive():
+    assert truths("abs(a) = 128", pa.int8(), -128, -128, dialect="hive") == "TF"
+
+
+def test_hives_pmod_of_a_large_divisor_may_be_negative():
+    assert truths("pmod(a, 1073741824) < 0", pa.int32(), 5, 5, dialect="hive") == "F"
+    assert truths("pmod(a, 1073741825) < 0", pa.int32(), 5, 5, dialect="hive") == "TFN"
+    assert truths("pmod(a, 2147483647) < 0", pa.int32(), 5, 5) == "F"
+
+
 def test_decimals_and_doubles():
     dec = pa.decimal128(9, 2)
     assert truths("a % 2 = 1", dec, Decimal("2.00"), Decimal("2.50"), nulls=0) == "F"

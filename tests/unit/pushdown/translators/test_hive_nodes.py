@@ -7,7 +7,18 @@ import random
 import pyarrow as pa
 import pytest
 
-from pushdown import Constant, ExpressionError, HudiExpression, Not, Unknown, matches, reasons_of
+from pushdown import (
+    ColumnStatistics,
+    Constant,
+    ExpressionError,
+    HudiExpression,
+    Not,
+    Unknown,
+    bind,
+    evaluate,
+    matches,
+    reasons_of,
+)
 from pushdown.translators import from_hive_json, from_hive_tree, to_arrow_expression
 from tests.support.work import function_calls
 from tests.unit.pushdown.translators.hive_trees import call, column, equal, sql, value
@@ -269,6 +280,51 @@ def test_lists_of_structs():
         assert isinstance(from_hive_tree(call("GenericUDFIn", pair, wrong)), Unknown)
     other = call("GenericUDFStruct", column("a", "bigint"), call("GenericUDFUpper", column("b", "string"), to="string"))
     assert isinstance(from_hive_tree(call("GenericUDFIn", other, member("1", "x"))), Unknown)
+
+
+LONG = {"int": lambda node: node, "bigint": lambda node: call("UDFToLong", node, to="bigint")}
+
+
+def may_be_true(node: dict, stored: int, kind: pa.DataType) -> bool:
+    one = pa.array([stored], kind)
+    statistics = {"a": ColumnStatistics(one, one, pa.array([0]), pa.array([1]))}
+    return bool(evaluate(bind(from_hive_tree(node), pa.schema([("a", kind)])), statistics, 1).can_true[0])
+
+
+@pytest.mark.parametrize("cast", LONG)
+@pytest.mark.parametrize(
+    ("name", "literal", "compared", "stored"),
+    [
+        ("GenericUDFOPMultiply", "1000", "1500000000000", 1600000000),
+        ("GenericUDFOPPlus", "2000000000", "3000000000", 1600000000),
+        ("GenericUDFAbs", None, "2147483647", -(2**31)),
+    ],
+)
+def test_arithmetic_beside_a_bigint_is_in_bigint(name, literal, compared, stored, cast):
+    literals = [value(literal, "bigint")] if literal else []
+    result = call(name, LONG[cast](column("a", "int")), *literals, to="bigint")
+    other = value(compared, "bigint")
+    assert may_be_true(call("GenericUDFOPGreaterThan", result, other), stored, pa.int32())
+    below = call("GenericUDFOPLessThan", result, other)
+    assert may_be_true(call("GenericUDFOPNot", below), stored, pa.int32())
+    assert not may_be_true(call("GenericUDFOPGreaterThan", result, other), 1, pa.int32())
+
+
+@pytest.mark.parametrize(
+    ("name", "literal", "stored"),
+    [("GenericUDFOPPlus", "1", 2**31 - 1), ("GenericUDFOPMultiply", "3", 2**30), ("GenericUDFAbs", None, -(2**31))],
+)
+def test_arithmetic_of_int_wraps_around(name, literal, stored):
+    result = call(name, column("a", "int"), *([value(literal, "int")] if literal else []), to="int")
+    assert may_be_true(call("GenericUDFOPLessThan", result, value("0", "int")), stored, pa.int32())
+    assert not may_be_true(call("GenericUDFOPLessThan", result, value("0", "int")), 5, pa.int32())
+
+
+@pytest.mark.parametrize(("divisor", "surely"), [(2**30, True), (2**30 + 1, False), (2**31 - 1, False)])
+def test_pmod_of_a_large_divisor_may_be_negative(divisor, surely):
+    result = call("GenericUDFPosMod", column("a", "int"), value(str(divisor), "int"), to="int")
+    below = call("GenericUDFOPLessThan", result, value("0", "int"))
+    assert may_be_true(below, 2**30 - 1, pa.int32()) is not surely
 
 
 @pytest.mark.slow
