@@ -47,6 +47,8 @@ _LEAST_LONG, _GREATEST_LONG = -(2**63), 2**63 - 1
 
 _EXACT_KINDS = frozenset({Kind.INTEGER, Kind.DECIMAL})
 _MICROS = 1_000_000
+# The least integer to which a greater one is equal as a 32-bit float.
+_FIRST_INEXACT_SINGLE = 2**24
 # Lists with more members than ten, null being one, are sets to Spark (spark.sql.optimizer.inSetConversionThreshold).
 _SET_SIZE = 10
 
@@ -181,7 +183,8 @@ class _Spark(Comparisons):
         target = self._target(value, type_)
         literal = self._literals([value], target)
         function = self._function_to(target)
-        places = None if self._read_otherwise(value) else self._places(literal, function)
+        rounded = self._read_otherwise(value) or self._beside_single([value], literal)
+        places = None if rounded else self._places(literal, function)
         return self._row_test(op, function, literal) if places is None else self.compare(op, places[0])
 
     def _integer_beside_decimal(self, op: Op, value: Any, type_: pa.DataType) -> HudiExpression:
@@ -250,7 +253,7 @@ class _Spark(Comparisons):
             return self._row_test(Op.IN, function or cast(self.own), _with_null(members, has_null=has_null))
         if function is None:
             return self.in_set(members.cast(literal_type(self.type)), has_null=has_null)
-        places = self._places(members.unique(), function)
+        places = None if self._beside_single(present, members) else self._places(members.unique(), function)
         if places is None:
             return self._row_test(Op.IN, function, _with_null(members, has_null=has_null))
         return self.among(places, has_null=has_null)
@@ -274,6 +277,17 @@ class _Spark(Comparisons):
         except ValueError:
             return True
         return number != number.quantize(decimal.Decimal((0, (1,), -_scale(self.result))), context=WIDE)
+
+    def _beside_single(self, values: list[Any], literals: Any) -> bool:
+        """Whether Spark without ANSI mode compares an integer as a 32-bit float, where that selects other rows.
+
+        Args:
+            values: what the integer is compared with.
+            literals: the same as doubles, to which ANSI mode casts it.
+        """
+        if kind_of(self.result) is not Kind.INTEGER or all(self._type_of(value) != pa.float32() for value in values):
+            return False
+        return bool((np.abs(literals.to_numpy(zero_copy_only=False)) >= _FIRST_INEXACT_SINGLE).any())
 
     def _type_of(self, value: Any) -> pa.DataType:
         type_ = literal_sql_type(value)

@@ -5,7 +5,18 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from pushdown import InexactFilterError, Op, bind, col, evaluate, matches, parse_sql, reasons_of, simplify
+from pushdown import (
+    ColumnStatistics,
+    InexactFilterError,
+    Op,
+    bind,
+    col,
+    evaluate,
+    matches,
+    parse_sql,
+    reasons_of,
+    simplify,
+)
 from pushdown.errors import RowCastError
 from pushdown.expression import Predicate, RowTest
 from pushdown.translators import to_arrow_expression
@@ -209,6 +220,40 @@ def test_the_operand_of_between_is_cast_apart() -> None:
     rows = pa.table({"l": pa.array([2**53 + 2], pa.int64())})
     assert matches(parse_sql("CAST(l AS FLOAT) <= 9007199254740992D"), rows).to_pylist() == [False]
     assert matches(parse_sql("CAST(l AS FLOAT) BETWEEN 1D AND 9007199254740992D"), rows).to_pylist() == [True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{c} = 16777216F",
+        "{c} <= 16777216F",
+        "{c} <=> CAST(16777216 AS FLOAT)",
+        "NOT ({c} > 16777216F)",
+        "{c} IN (16777216F, 3F)",
+        "{c} IN (16777216, 3F)",
+        "{c} IN (16777216F, NULL)",
+        "abs({c}) <= 16777216F",
+    ],
+)
+@pytest.mark.parametrize("name", ["i", "l"])
+def test_without_ansi_mode_integers_beside_a_float_are_floats(text: str, name: str) -> None:
+    rows = pa.table({name: pa.array([16777217], SCHEMA.field(name).type)})
+    bound = bind(parse_sql(text.format(c=name)), rows.schema)
+    one = rows[name].combine_chunks()
+    statistics = {name: ColumnStatistics(one, one, pa.array([0]), pa.array([1]))}
+    assert evaluate(bound, statistics, 1).can_true[0]
+    assert matches(bound, rows).to_pylist() in ([False], [None])
+
+
+def test_integers_beside_a_small_float_prune() -> None:
+    for text, expected in (
+        ("i = 16777215F", "i = 16777215"),
+        ("l IN (3F, -4)", "l IN (-4, 3)"),
+        ("i < 1.5F", "i < 2"),
+        ("i = 16777216D", "i = 16777216"),
+        ("dec = 1.5F", "dec = 1.500"),
+    ):
+        assert bind(parse_sql(text), SCHEMA).to_sql() == expected
 
 
 def test_a_comparison_beyond_all_integers_prunes_nothing_and_is_null_for_null() -> None:
