@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pushdown.errors import InexactFilterError
+
+_SHOWN = 60
 
 
 def canonical_pattern(pattern: str, escape: str | None) -> str:
@@ -90,6 +98,29 @@ def regex_of(pattern: str) -> str:
         position += 1
     out.append("\\z")
     return "".join(out)
+
+
+def like(texts: Any, pattern: str) -> Any:
+    """Whether each text of an array matches a canonical pattern; null for null.
+
+    Raises:
+        InexactFilterError: the pattern is longer than RE2 holds.
+    """
+    try:
+        return pc.match_substring_regex(texts, pattern=regex_of(pattern))
+    except pa.ArrowInvalid as error:
+        raise InexactFilterError(
+            f"LIKE {pattern[:_SHOWN]!r}…, a pattern of {len(pattern):,} characters, is too long for rows: {error}"
+        ) from None
+
+
+def is_too_long(pattern: str) -> bool:
+    """Whether a canonical pattern is longer than RE2 holds."""
+    try:
+        like(pa.array([""]), pattern)
+    except InexactFilterError:
+        return True
+    return False
 
 
 def _quoted(character: str) -> str:

@@ -22,6 +22,7 @@ from pushdown.computation import COLUMN, LITERAL, Term
 from pushdown.computed import numbers, texts
 from pushdown.computed.numbers import nulls
 from pushdown.kinds import Kind, kind_of
+from pushdown.like import like
 
 Mask = NDArray[np.bool_]
 _Operands = list[Any]
@@ -136,7 +137,7 @@ class Computations:
         if term.name == "concat":
             return texts.joined(operands), self._nothing()
         if term.name == "like":
-            return texts.like(operands[0], term.arguments[1].value), self._nothing()
+            return like(operands[0], term.arguments[1].value), self._nothing()
         if term.name in _TEXTS:
             return texts.text_function(term.name, operands[0], term.value or ())
         return texts.part_of_time(term.name, operands[0], self._zone), self._nothing()

@@ -15,7 +15,6 @@ from pushdown.binding.casts import cast_values
 from pushdown.clocks import day_of, month_of
 from pushdown.computed.numbers import nulls
 from pushdown.kinds import Kind, kind_of
-from pushdown.like import regex_of
 from pushdown.spark_types import CLOCK
 
 Mask = NDArray[np.bool_]
@@ -89,11 +88,6 @@ def _substring(text: str, start: int, length: int) -> str:
     first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
     last = min(max(first + length, -(2**31)), _END)
     return text[max(first, 0) : max(last, 0)] if last > first else ""
-
-
-def like(texts: Any, pattern: str) -> Any:
-    """Whether each text is one of a canonical pattern."""
-    return pc.match_substring_regex(texts, pattern=regex_of(pattern))
 
 
 def joined(columns: Sequence[Any]) -> Any:

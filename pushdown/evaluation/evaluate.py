@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pushdown.errors import ExpressionError
+from pushdown.errors import ExpressionError, InexactFilterError
 from pushdown.evaluation.statistics import Believed, ColumnStatistics, nothing_known
 from pushdown.expression import Constant, HudiExpression, ImageTest, Op, Predicate
 from pushdown.kinds import Kind, kind_of
-from pushdown.like import regex_of, shape_of
+from pushdown.like import like, shape_of
 from pushdown.ordering import Comparable, Mask, comparable, greater, greater_equal, less, less_equal, mask_of
 from pushdown.walk import Logic, fold_logic
 
@@ -311,9 +311,9 @@ def _matching(pattern: str, believed: Believed) -> tuple[Mask, Mask]:
     values: Any = believed.lower
     try:
         texts = pc.if_else(pa.array(known), values, b"").cast(pa.large_string())
-    except pa.ArrowInvalid:  # not all of them are UTF-8
+        match = mask_of(like(texts, pattern))
+    except (pa.ArrowInvalid, InexactFilterError):  # not all of them are UTF-8, or the pattern is too long
         return none, none
-    match = mask_of(pc.match_substring_regex(texts, pattern=regex_of(pattern)))
     return known & match, known & ~match
 
 

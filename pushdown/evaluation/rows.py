@@ -20,7 +20,7 @@ from pushdown.evaluation.evaluate import Outcomes
 from pushdown.expression import Constant, HudiExpression, ImageTest, Op, Predicate, RowComputation, RowTest
 from pushdown.functions import Function, type_sql
 from pushdown.kinds import Kind, kind_of
-from pushdown.like import regex_of
+from pushdown.like import like
 from pushdown.ordering import mask_of
 from pushdown.spark_types import spark_type
 from pushdown.text import literal_sql
@@ -45,7 +45,7 @@ def matches(expression: HudiExpression, table: pa.Table, *, case_sensitive: bool
         case_sensitive: how columns of a filter that is not bound are found.
 
     Raises:
-        InexactFilterError: a part of the filter is unknown, so the matching rows are not known.
+        InexactFilterError: a part of the filter is unknown, or a pattern too long: the matching rows are not known.
         RowCastError: the result of a row depends on a value that cannot be cast, or on a computation that fails.
         ExpressionError: the filter does not fit the table.
 
@@ -271,7 +271,7 @@ def _starts_with(column: Any, values: Any) -> Any:
 
 
 def _like(column: Any, values: Any) -> Any:
-    return pc.match_substring_regex(column, pattern=regex_of(values[0].as_py()))
+    return like(column, values[0].as_py())
 
 
 _MATCHERS: dict[Op, Callable[[Any, Any], Any]] = {Op.IN: _is_in, Op.STARTS_WITH: _starts_with, Op.LIKE: _like}

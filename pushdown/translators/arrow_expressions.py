@@ -20,7 +20,7 @@ from pushdown.errors import InexactFilterError
 from pushdown.evaluation.rows import ARROW_COMPARISONS
 from pushdown.expression import And, Constant, HudiExpression, Not, Op, Predicate, RowTest, Unknown
 from pushdown.kinds import Kind, kind_of
-from pushdown.like import regex_of
+from pushdown.like import is_too_long, regex_of
 from pushdown.simplify import simplify
 from pushdown.walk import fold, leaves, rebuilt
 
@@ -75,12 +75,18 @@ def _problem(expression: HudiExpression) -> str | None:
             return leaf.reason
         if isinstance(leaf, RowTest):
             return f"Arrow does not cast as Spark does: {leaf!r}"
+        if isinstance(leaf, Predicate) and _is_long_pattern(leaf):
+            return f"{leaf.column} {leaf.op.value} a pattern that is too long"
         predicates += isinstance(leaf, Predicate)
     if predicates > _MAX_PREDICATES:
         return f"it has {predicates:,} predicates, more than {_MAX_PREDICATES}"
     if expression.depth > _MAX_DEPTH:
         return f"it is nested {expression.depth:,} levels deep, more than {_MAX_DEPTH}"
     return None
+
+
+def _is_long_pattern(leaf: HudiExpression) -> bool:
+    return isinstance(leaf, Predicate) and leaf.op in {Op.LIKE, Op.NOT_LIKE} and is_too_long(leaf.values[0].as_py())
 
 
 def _weakened(expression: HudiExpression) -> HudiExpression:
@@ -91,7 +97,7 @@ def _weakened(expression: HudiExpression) -> HudiExpression:
         nonlocal predicates
         predicates += isinstance(node, Predicate)
         excess = isinstance(node, Predicate) and predicates > _MAX_PREDICATES
-        if isinstance(node, Unknown | RowTest) or excess:
+        if isinstance(node, Unknown | RowTest) or excess or _is_long_pattern(node):
             return Constant(value=True)
         return rebuilt(node, children) if children else node
 

@@ -304,6 +304,11 @@ def test_texts_of_which_all_are_null_are_believed_where_the_count_is_certain(kin
     assert outcomes("a = 'x'", pa.string(), ["a"], ["a"], nulls=[10], rows=[10], all_null_is_certain=True) == ["TFN"]
 
 
+def test_a_pattern_that_is_too_long_prunes_by_its_beginning_only():
+    text = f"a LIKE 'b{'_' * 200_000}%x'"
+    assert outcomes(text, pa.string(), ["b", "c"], ["b", "c"]) == ["TF", "F"]
+
+
 @pytest.mark.parametrize(
     ("low", "high", "begins", "like"),
     [

@@ -94,3 +94,10 @@ def test_lists_with_nulls_and_nan():
     whole = pa.table({"a": [1, 2, None]})
     assert matches(parse_sql("A IN (1, NULL)"), whole).to_pylist() == [True, None, None]
     assert matches(parse_sql("A NOT IN (1, NULL)"), whole).to_pylist() == [False, None, None]
+
+
+@pytest.mark.parametrize("text", ["a LIKE '{pattern}%x'", "upper(a) LIKE '{pattern}%x'"])
+def test_a_pattern_that_is_too_long_is_refused(text):
+    table = pa.table({"a": ["x"]})
+    with pytest.raises(InexactFilterError, match="200,002 characters"):
+        matches(parse_sql(text.format(pattern="_" * 200_000)), table)

@@ -104,6 +104,16 @@ def test_what_is_unknown_is_refused_or_weakened():
     assert kept(Constant(None)) == []
 
 
+def test_a_pattern_that_is_too_long_is_refused_or_weakened():
+    schema = pa.schema([("a", pa.string()), ("b", pa.int64())])
+    for word in ("LIKE", "NOT LIKE"):
+        expression = parse_sql(f"a {word} '{'_' * 200_000}%x' AND b = 1")
+        with pytest.raises(InexactFilterError, match="a pattern that is too long"):
+            to_arrow_expression(expression, schema)
+        weak = to_arrow_expression(expression, schema, unknown="weaken")
+        assert str(weak) == str(to_arrow_expression(parse_sql("b = 1"), schema))
+
+
 def test_the_column_must_be_there():
     with pytest.raises(UnknownColumnError):
         to_arrow_expression(parse_sql("b = 1"), pa.schema([("a", pa.int64())]))
