@@ -6,7 +6,7 @@ or by rules for partitions (releases from 1.1 on), and consistent hashing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,7 @@ from catalog.stages.named_keys import HashedKeys, HashFields, HashParts, hash_fi
 from catalog.stages.stage import FileRows, StageInput
 from pushdown.verdict import Candidates, CannotPrune, Verdict
 from table_format.base_file.some_keys import some_keys
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import one_chunk, to_numpy, valid_mask
 from table_format.errors import CorruptFileError, MissingFileError, OptionError, UnsupportedTableError
 from table_format.keys.bucket_index import METADATA_FOLDER, HashRing, hash_on_ring, load_rings, partition_bucket_rules
 from table_format.keys.java_hash import bucket_id_one
@@ -96,14 +96,14 @@ def _by_rings(stage_input: StageInput, fields: HashFields, keys: HashedKeys, rin
     snapshot = stage_input.snapshot
 
     def fits(row: int, parts: set[HashParts]) -> bool:
-        return bool(rings.may_hold(snapshot, np.array([row]), parts)[0])
+        return bool(rings.may_hold(np.array([row]), parts)[0])
 
     doubt = memoize(
         snapshot, ("checked rings", fields), lambda: _contradiction(snapshot, stage_input.options, fields, fits)
     )
     if doubt is not None:
         return CannotPrune(doubt)
-    keep = rings.may_hold(snapshot, stage_input.rows, keys.parts)
+    keep = rings.may_hold(stage_input.rows, keys.parts)
     reason = f"consistent hashing leaves {int(keep.sum()):,} file groups to the keys named by {keys.named_by}"
     return Candidates(keep, reason)
 
@@ -154,7 +154,7 @@ def simple_buckets(
     fields = hash_fields(snapshot.config, options)
     if isinstance(fields, CannotPrune):
         return fields
-    if snapshot.client.storage.list(METADATA_FOLDER):
+    if _is_consistent(snapshot):
         return CannotPrune("buckets of consistent hashing are ranges of hashes, which differ by partition")
     buckets = _counted_buckets(snapshot, fields, options, most, by_partition=by_partition)
     return buckets if isinstance(buckets, CannotPrune) else (fields, buckets)
@@ -339,29 +339,66 @@ def _spread(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class HashRings:
-    """All versions of the hash rings of a snapshot's partitions, by the partition's position."""
+    """All versions of the hash rings of a snapshot's partitions.
 
-    by_partition: Mapping[int, list[HashRing]]
+    A node is one file group of a partition, whatever the versions of the ring that have it.
 
-    def may_hold(
-        self, snapshot: Snapshot, rows: FileRows, parts: Collection[tuple[str | None, ...]]
-    ) -> NDArray[np.bool_]:
+    Attributes:
+        versions: by the partition's position: each version, and which nodes those of the ring are.
+        nodes: how many there are in all partitions.
+        partition_of: the partition of the file at each position.
+        node_of: the node of the file at each position; -1 for a group that no version of its partition's ring knows.
+    """
+
+    versions: Sequence[Sequence[tuple[HashRing, NDArray[np.int64]]]]
+    nodes: int
+    partition_of: NDArray[np.int64]
+    node_of: NDArray[np.int64]
+
+    @classmethod
+    def of_files(
+        cls, rings: Sequence[Sequence[HashRing]], partition_of: NDArray[np.int64], file_ids: pa.Array[Any]
+    ) -> HashRings:
+        """The rings of each partition, and the partition and the id of each file."""
+        versions, prefixes, owners = [], list[str](), list[int]()
+        for partition, of_partition in enumerate(rings):
+            every = dict.fromkeys(prefix for ring in of_partition for prefix in ring.prefixes)
+            number = {prefix: len(prefixes) + at for at, prefix in enumerate(every)}
+            versions.append(
+                [(ring, np.array([number[one] for one in ring.prefixes], np.int64)) for ring in of_partition]
+            )
+            prefixes.extend(every)
+            owners.extend([partition] * len(every))
+        node_of = np.full(len(partition_of), -1, np.int64)
+        if prefixes:
+            texts = pa.array(prefixes, pa.string())
+            distinct = texts.unique()
+            keys = np.array(owners, np.int64) * len(distinct) + _places(texts, distinct)
+            order = np.argsort(keys)
+            places = _places(pc.replace_substring_regex(file_ids, r"-[0-9]+$", ""), distinct)
+            of_files = np.asarray(partition_of, np.int64) * len(distinct) + places
+            nearest = order[np.minimum(np.searchsorted(keys, of_files, sorter=order), len(keys) - 1)]
+            known = (places >= 0) & (keys[nearest] == of_files)
+            node_of[known] = nearest[known]
+        return cls(versions, len(prefixes), partition_of, node_of)
+
+    def may_hold(self, rows: FileRows, parts: Collection[tuple[str | None, ...]]) -> NDArray[np.bool_]:
         """For each file, whether its group can hold a record that hashes one of these key parts.
 
         A group that no version of its partition's ring knows can hold any.
         """
         hashes = np.fromiter((hash_on_ring(part) for part in parts), np.int64, len(parts))
-        keep = np.ones(len(rows), np.bool_)
-        partitions = snapshot.partition_index[rows]
-        file_ids = one_chunk(snapshot.slices.listed.column("file_id"))
-        for partition in np.unique(partitions):
-            rings = self.by_partition.get(int(partition), [])
-            here = np.flatnonzero(partitions == partition)
-            groups = pc.replace_substring_regex(file_ids.take(from_numpy(rows[here])), r"-[0-9]+$", "")
-            known = {prefix for ring in rings for prefix in ring.prefixes}
-            wanted = set[str]().union(*(ring.prefixes_of(hashes) for ring in rings)) if len(hashes) else set()
-            keep[here] = ~_is_in(groups, known - wanted)
-        return keep
+        wanted = np.zeros(self.nodes + 1, np.bool_)
+        wanted[-1] = True  # of the groups that are not known
+        for partition in np.unique(self.partition_of[rows]):
+            for ring, nodes in self.versions[partition]:
+                wanted[nodes[ring.nodes_of(hashes)]] = True
+        return wanted[self.node_of[rows]]
+
+
+def _places(texts: Any, distinct: Any) -> NDArray[np.int64]:
+    """The position of each text among distinct ones; -1 where it is not there."""
+    return to_numpy(pc.fill_null(pc.index_in(texts, value_set=distinct), -1)).astype(np.int64)
 
 
 def _load_hash_rings(snapshot: Snapshot, threads: int) -> HashRings | CannotPrune | None:
@@ -372,7 +409,7 @@ def _load_hash_rings(snapshot: Snapshot, threads: int) -> HashRings | CannotPrun
         threads: partitions that are read at once.
     """
     storage = snapshot.client.storage
-    if not storage.list(METADATA_FOLDER):
+    if not _is_consistent(snapshot):
         return None
     if not snapshot.config.populate_meta_fields:
         return CannotPrune(MISPLACED)
@@ -380,12 +417,12 @@ def _load_hash_rings(snapshot: Snapshot, threads: int) -> HashRings | CannotPrun
         return CannotPrune(f"consistent hashing of {len(snapshot.partitions):,} partitions is too much to read")
     try:
         with ThreadPoolExecutor(threads, thread_name_prefix="hudi-rings") as pool:
-            rings = pool.map(lambda partition: load_rings(storage, partition), snapshot.partitions)
-            return HashRings(dict(enumerate(rings)))
+            rings = list(pool.map(lambda partition: load_rings(storage, partition), snapshot.partitions))
     except (CorruptFileError, MissingFileError) as error:
         return CannotPrune(str(error))
+    return HashRings.of_files(rings, snapshot.partition_index, one_chunk(snapshot.slices.listed.column("file_id")))
 
 
-def _is_in(texts: Any, members: Collection[str]) -> NDArray[np.bool_]:
-    mask: NDArray[np.bool_] = to_numpy(pc.is_in(texts, pa.array(sorted(members), pa.string())))
-    return mask
+def _is_consistent(snapshot: Snapshot) -> bool:
+    """Whether the table has consistent hashing."""
+    return memoize(snapshot, "consistent hashing", lambda: bool(snapshot.client.storage.list(METADATA_FOLDER)))

@@ -63,6 +63,8 @@ def prune_by_record_key(stage_input: StageInput) -> Verdict:
     table = snapshot.metadata_table
     if table is None or "record_index" not in table.partitions:
         return CannotPrune("the table has no record index")
+    if not snapshot.is_latest:
+        return CannotPrune("the record index locates records in the newest state only")
     keys = named_keys(stage_input, _MOST_KEYS)
     if isinstance(keys, CannotPrune):
         return keys
@@ -124,8 +126,6 @@ def _repeating_write(snapshot: Snapshot) -> str | None:
 
 
 def _located(snapshot: Snapshot, table: MetadataTable, keys: NamedKeys) -> pa.Table | CannotPrune:
-    if not snapshot.is_latest:
-        return CannotPrune("the record index locates records in the newest state only")
     try:
         located = table.record_locations(pa.array(keys.texts, pa.string()))
     except (CorruptFileError, MissingFileError, RecordIndexError) as error:

@@ -209,10 +209,10 @@ class HashRing:
         ring = sorted(dict(nodes).items())
         return cls(np.array([value for value, _ in ring], np.int64), tuple(prefix for _, prefix in ring))
 
-    def prefixes_of(self, hashes: NDArray[np.int64]) -> set[str]:
-        """File id prefixes of hash values; values beyond the last node belong to the first."""
-        nodes = np.unique(np.searchsorted(self.values, hashes, side="left") % len(self.values))
-        return {self.prefixes[node] for node in nodes}
+    def nodes_of(self, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Positions of the nodes of hash values; values beyond the last node belong to the first."""
+        nodes: NDArray[np.int64] = np.searchsorted(self.values, hashes, side="left") % len(self.values)
+        return nodes
 
 
 def hash_on_ring(parts: Sequence[str | None]) -> int:

@@ -1,13 +1,20 @@
 """The bucket stage against tables that Apache's bucket index wrote."""
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 from catalog import Plan, StageResult, Table
+from catalog.snapshots.scan_options import ScanOptions
+from catalog.stages.bucket import HashRings, simple_buckets
+from pushdown.verdict import CannotPrune
+from table_format.keys.bucket_index import METADATA_FOLDER, HashRing, hash_on_ring
+from table_format.storage import FileEntry, Storage
 from tests.unit.conftest import GoldenTable
 
 
@@ -165,3 +172,50 @@ def test_which_texts_may_hold_a_comma(kind: pa.DataType, plain: bool) -> None:
     from catalog.stages.named_keys import text_is_plain
 
     assert text_is_plain(kind) is plain
+
+
+def test_the_folder_of_consistent_hashing_is_listed_once_for_a_state(
+    golden: Callable[[str], GoldenTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    golden_table = golden("v6_0150__bkt_hive")
+    snapshot = golden_table.open().snapshot()
+    options = ScanOptions.parse(golden_table.scan_options)
+    folders: list[str] = []
+    listing = Storage.list
+
+    def counted(storage: Storage, path: str = "", *, recursive: bool = False) -> list[FileEntry]:
+        folders.append(path)
+        return listing(storage, path, recursive=recursive)
+
+    monkeypatch.setattr(Storage, "list", counted)
+    for _ in range(2):
+        assert not isinstance(simple_buckets(snapshot, options), CannotPrune)
+    assert folders.count(METADATA_FOLDER) == 1
+
+
+def test_groups_on_rings_are_kept_by_each_version_of_their_partition() -> None:
+    chance = random.Random(5)
+    prefixes = [f"{number:04x}-a" for number in range(12)]
+    for _ in range(50):
+        rings = [
+            [
+                HashRing.of_nodes(
+                    (chance.randrange(2**29), prefix) for prefix in chance.sample(prefixes, chance.randint(1, 8))
+                )
+                for _ in range(chance.randint(0, 3))
+            ]
+            for _ in range(4)
+        ]
+        files = [(chance.randrange(4), chance.choice([*prefixes, "other"])) for _ in range(40)]
+        partition_of = np.array([partition for partition, _ in files], np.int64)
+        file_ids = pa.array([f"{prefix}-{chance.randrange(12)}" for _, prefix in files])
+        rows = np.array(sorted(chance.sample(range(40), 25)), np.int64)
+        parts = [(f"k{chance.randrange(10_000)}",) for _ in range(chance.randint(0, 3))]
+        hashes = np.array([hash_on_ring(part) for part in parts], np.int64)
+        expected = []
+        for row in rows:
+            partition, prefix = files[row]
+            known = any(prefix in ring.prefixes for ring in rings[partition])
+            wanted = {ring.prefixes[node] for ring in rings[partition] for node in ring.nodes_of(hashes)}
+            expected.append(not known or prefix in wanted)
+        assert HashRings.of_files(rings, partition_of, file_ids).may_hold(rows, parts).tolist() == expected
