@@ -50,6 +50,11 @@ class Op(enum.Enum):
         """The operator that is true where this one is false, and null where this one is null."""
         return _NEGATED[self]
 
+    @property
+    def is_negative(self) -> bool:
+        """Whether it says that something is not so; IS NOT NULL and the order of values count as positive."""
+        return self in _NEGATIVE
+
 
 _PAIRS = (
     (Op.EQ, Op.NE),
@@ -62,6 +67,7 @@ _PAIRS = (
     (Op.NULL_SAFE_EQ, Op.NULL_SAFE_NE),
 )
 _NEGATED = {**dict(_PAIRS), **{b: a for a, b in _PAIRS}}
+_NEGATIVE = frozenset({Op.NE, Op.NOT_IN, Op.NOT_STARTS_WITH, Op.NOT_LIKE, Op.NULL_SAFE_NE})
 _NO_VALUE = frozenset({Op.IS_NULL, Op.NOT_NULL})
 _SETS = frozenset({Op.IN, Op.NOT_IN})
 _PRINTED_VALUES = 20

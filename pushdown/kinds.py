@@ -32,6 +32,10 @@ class Kind(enum.Enum):
 # Kinds whose Parquet statistics a writer leaves out when a value is long.
 VARIABLE_WIDTH = frozenset({Kind.STRING, Kind.BINARY, Kind.OTHER})
 
+LEAST_LONG, GREATEST_LONG = -(2**63), 2**63 - 1
+DOUBLE_DIGITS = 15
+"""Decimals of so many digits are all different as 64-bit floats, which every engine makes of them by one rounding."""
+
 UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 

@@ -22,10 +22,15 @@ SPARK = "spark"
 INSTANT = pa.timestamp("us", "UTC")
 CLOCK = pa.timestamp("us")
 MOST_DIGITS = 38
+WHOLE = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+"""Spark's types of integers, the narrowest first."""
+
+LIST_SIZE = 10
+"""Longer lists are sets to Spark (`spark.sql.optimizer.inSetConversionThreshold`), which treat NaN in another way."""
+
 # Of quotients of decimals; digits that a 64-bit integer always has.
 _LEAST_SCALE, _LONG_DIGITS = 6, 18
 _LONGEST = {8: 3, 16: 5, 32: 10, 64: 20}
-_WHOLE = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _FLOATS = frozenset({pa.float32(), pa.float64()})
 
 
@@ -55,7 +60,7 @@ def spark_type(type_: Any) -> pa.DataType | None:
         # Spark has no nanoseconds.
         return None if type_.unit == "ns" else CLOCK if type_.tz is None else INSTANT
     if kind is Kind.INTEGER:
-        return type_ if type_ in _WHOLE else None
+        return type_ if type_ in WHOLE else None
     return None if kind is Kind.OTHER else type_
 
 
@@ -158,11 +163,11 @@ def common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:  # noqa: 
         return pa.float64()
     if Kind.DECIMAL in kinds:
         return wider_decimal(decimal_for(a), decimal_for(b))
-    return max(a, b, key=_WHOLE.index)
+    return max(a, b, key=WHOLE.index)
 
 
 def _beside_text(type_: pa.DataType) -> pa.DataType:
-    if type_ in _WHOLE:
+    if type_ in WHOLE:
         return pa.int64()
     return pa.float64() if type_ in _FLOATS or pa.types.is_decimal(type_) else type_
 

@@ -29,7 +29,7 @@ from pushdown.expression import (
     any_of,
 )
 from pushdown.functions import Function
-from pushdown.kinds import Kind, domain_of
+from pushdown.kinds import GREATEST_LONG, LEAST_LONG, Kind, domain_of
 from pushdown.spark_types import SPARK, Typed, spark_type
 from pushdown.temporal import zone_of
 from pushdown.walk import fold, rebuilt
@@ -38,7 +38,6 @@ from pushdown.walk import fold, rebuilt
 _MANY = 1_000
 # Integers from here on may share their 64-bit float with a neighbour.
 _EXACT_DOUBLES = 2**53
-_NEGATIVE = frozenset({Op.NE, Op.NOT_IN, Op.NOT_STARTS_WITH, Op.NOT_LIKE, Op.NULL_SAFE_NE})
 
 
 def bind(
@@ -119,7 +118,7 @@ def _bind_alike(predicate: Predicate, column: ResolvedColumn, time_zone: str) ->
         if function is not None and not _is_total(function, column.type, time_zone):
             return Unknown(f"{function.name}({column.name}) {op.value} is not understood")
         return Predicate(op, column.name, pa.nulls(0), column.type)
-    if op in _NEGATIVE:
+    if op.is_negative:
         positive = _bind_alike(predicate.replaced(op.negated), column, time_zone)
         return opposite(positive, op)
     if function is not None and is_prefix(function, column.type):
@@ -230,7 +229,7 @@ class _Binder(Comparisons):
             except (OverflowError, pa.ArrowInvalid):
                 return None
             domain = domain_of(self.type)
-            low, high = max(domain.first, -(2**63)), min(domain.last, 2**63 - 1)
+            low, high = max(domain.first, LEAST_LONG), min(domain.last, GREATEST_LONG)
             inside: Any = wide.filter(pc.and_(pc.greater_equal(wide, low), pc.less_equal(wide, high)))
             narrowed: pa.Array[Any] = inside.cast(self.type)
             return narrowed

@@ -20,15 +20,13 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from pushdown.errors import LiteralTypeError
-from pushdown.kinds import UNITS_PER_SECOND, Domain, Kind, domain_of, kind_of
+from pushdown.kinds import DOUBLE_DIGITS, UNITS_PER_SECOND, Domain, Kind, domain_of, kind_of
 from pushdown.spark_types import MOST_DIGITS, decimal_for, decimal_of, spark_type
 from pushdown.temporal import TextNotUnderstoodError, instant_fraction, parse_date, parse_timestamp, wall_clock
 
 _EPOCH_DATE = dt.date(1970, 1, 1)
 # Beyond this a Decimal's exponent is far outside every decimal type, and exact arithmetic would only burn memory.
 _MAX_EXPONENT = 400
-# Decimals of this many digits are all different as 64-bit floats.
-_FLOAT_DIGITS = 15
 _PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?\Z", re.ASCII)
 
 
@@ -161,7 +159,7 @@ def _number(literal: Any, column: str, kind: str) -> Any:
 def _number_from_text(text: str, column: str) -> Any:
     undecided = Undecided(f"{column} holds numbers and is compared with the text {text!r}")
     stripped = text.strip(" ")
-    if not _PLAIN_NUMBER.match(stripped) or len(stripped) > _FLOAT_DIGITS:
+    if not _PLAIN_NUMBER.match(stripped) or len(stripped) > DOUBLE_DIGITS:
         return undecided
     return decimal.Decimal(stripped) if "." in stripped else int(stripped)
 
@@ -172,7 +170,7 @@ def _in_numbers(literal: Any, type_: pa.DataType, column: str) -> Place:
     if isinstance(number, Undecided):
         return number
     if isinstance(literal, str) and (
-        not isinstance(number, int) or (pa.types.is_decimal(type_) and len(str(domain.last)) > _FLOAT_DIGITS)
+        not isinstance(number, int) or (pa.types.is_decimal(type_) and len(str(domain.last)) > DOUBLE_DIGITS)
     ):
         # Engines cast the text to the column's type, or both to double, each with its own rounding.
         return Undecided(f"{column} is of type {type_} and is compared with the text {literal!r}")

@@ -17,9 +17,11 @@ from pushdown.binding.casts import can_cast, cast_values
 from pushdown.columns import ResolvedColumn
 from pushdown.computation import COLUMN, LITERAL, MOST_DEEP, Term
 from pushdown.expression import And, HudiExpression, ImageTest, Not, Or, RowComputation, Unknown
-from pushdown.kinds import Kind, kind_of
+from pushdown.kinds import GREATEST_LONG, LEAST_LONG, Kind, kind_of
 from pushdown.spark_types import (
     INSTANT,
+    LIST_SIZE,
+    WHOLE,
     Typed,
     decimal_for,
     decimal_of,
@@ -36,16 +38,12 @@ Resolve = Callable[[str], ResolvedColumn]
 
 _BOOL, _DATE, _INT, _LONG, _TEXT = pa.bool_(), pa.date32(), pa.int32(), pa.int64(), pa.string()
 _FLOAT, _DOUBLE, _NULL = pa.float32(), pa.float64(), pa.null()
-_WHOLE = (pa.int8(), pa.int16(), _INT, _LONG)
 _NUMBERS = frozenset({Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL})
 _COMPARED = frozenset({Kind.STRING, Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN})
 _COMPARISONS = frozenset({"=", "<", "<=", ">", ">=", "<=>"})
 _CASES = frozenset({"lower", "upper"})
 _CHOICES = frozenset({"case", "coalesce", "greatest", "least", "coerce"})
-_LEAST_LONG, _GREATEST_LONG = -(2**63), 2**63 - 1
 _MICROS = 1_000_000
-# Spark looks longer lists up in a set (spark.sql.optimizer.inSetConversionThreshold), which treats NaN in another way.
-_SET_SIZE = 10
 
 
 class _RefusedError(ValueError):
@@ -246,7 +244,7 @@ class _Types:
     def member(self, term: Term, arguments: list[Term]) -> Term:
         same = _alike(arguments)
         has_null = any(one.name == LITERAL and one.value is None for one in arguments[1:])
-        if kind_of(_type(same[0])) is Kind.FLOAT and has_null and len(same) > _SET_SIZE:
+        if kind_of(_type(same[0])) is Kind.FLOAT and has_null and len(same) > LIST_SIZE:
             raise _RefusedError
         return replace(term, arguments=tuple(same), type=_BOOL)
 
@@ -303,7 +301,7 @@ def _refuse_beyond(arguments: list[Term]) -> None:
     """Beside a decimal beyond all integers Spark may answer for an integer's nulls, too."""
     for one, other in (arguments, arguments[::-1]):
         value = one.value.value if isinstance(one.value, Typed) else one.value
-        beyond = isinstance(value, int | decimal.Decimal) and not _LEAST_LONG < value < _GREATEST_LONG
+        beyond = isinstance(value, int | decimal.Decimal) and not LEAST_LONG < value < GREATEST_LONG
         if one.name == LITERAL and kind_of(_type(other)) is Kind.INTEGER and beyond:
             raise _RefusedError
 
@@ -325,7 +323,7 @@ def _numbers(arguments: list[Term]) -> tuple[Term, Term]:
         return _coerced(left, type_), _coerced(right, type_)
     if Kind.DECIMAL in kinds:
         return _as_decimal(left), _as_decimal(right)
-    type_ = max(types, key=_WHOLE.index)
+    type_ = max(types, key=WHOLE.index)
     return _coerced(left, type_), _coerced(right, type_)
 
 
@@ -368,7 +366,7 @@ def _alike(arguments: list[Term]) -> list[Term]:
         elif Kind.DECIMAL in kinds:
             target = _lossless([decimal_for(one) for one in types])
         else:
-            target = max(types, key=_WHOLE.index)
+            target = max(types, key=WHOLE.index)
     else:
         raise _RefusedError
     return [_coerced(one, target) for one in arguments]

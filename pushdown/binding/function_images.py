@@ -20,15 +20,13 @@ from pushdown.errors import ExpressionError
 from pushdown.expression import Constant, HudiExpression, ImageTest, Op, Predicate, RowTest, Unknown
 from pushdown.functions import Function, function_sql
 from pushdown.images.chains import image_of, widest_output
-from pushdown.kinds import Kind, kind_of
+from pushdown.kinds import GREATEST_LONG, LEAST_LONG, Kind, kind_of
 from pushdown.spark_types import SPARK, Typed
 from pushdown.text import literal_sql
 from pushdown.walk import fold, leaves, rebuilt
 
 _Bind = Callable[[Predicate, ResolvedColumn, str], HudiExpression]
 _NULL_TESTS = frozenset({Op.IS_NULL, Op.NOT_NULL})
-# Beside numbers beyond these Spark may answer for rows of null, too.
-_LEAST_LONG, _GREATEST_LONG = -(2**63), 2**63 - 1
 
 
 def is_narrowed(bound: HudiExpression) -> bool:
@@ -141,10 +139,11 @@ def _strict(
 
 
 def _is_beyond(value: Any) -> bool:
+    """Whether Spark may answer for rows of null, too, beside a number beyond all integers."""
     plain = value.value if isinstance(value, Typed) else value
     if isinstance(plain, pa.Scalar):
         plain = plain.as_py()
-    return isinstance(plain, int | float | decimal.Decimal) and not _LEAST_LONG <= plain <= _GREATEST_LONG
+    return isinstance(plain, int | float | decimal.Decimal) and not LEAST_LONG <= plain <= GREATEST_LONG
 
 
 def _shown(function: Function, column: str) -> str:

@@ -17,12 +17,10 @@ from pushdown.binding.coerce import Place, Point, Span, Undecided, clipped, plac
 from pushdown.clocks import DAY, STARTS, AmbiguousClockError, Zone, day_of, next_start, zone_clocks
 from pushdown.errors import LiteralTypeError
 from pushdown.functions import UNITS, Function
-from pushdown.kinds import UNITS_PER_SECOND, Kind, domain_of, kind_of
+from pushdown.kinds import DOUBLE_DIGITS, UNITS_PER_SECOND, Kind, domain_of, kind_of
 
 _SECONDS = {"hour": 3600, "minute": 60, "second": 1}
 _PARTS = {"millisecond": 1_000, "microsecond": 1_000_000}
-# Decimals of so many digits become doubles by one rounding in every engine.
-_EXACT_DIGITS = 15
 _MAX_PRECISION = 38
 # Adding no more than these, dates within 5,000,000 years stay dates.
 _MAX_DAYS = 1_000_000
@@ -265,7 +263,7 @@ def _rounded(type_: Any, arguments: tuple[Any, ...], zone: Zone) -> _Step | None
 
 def _to_double(type_: Any) -> _Step | None:
     kind = kind_of(type_)
-    exact = kind in {Kind.INTEGER, Kind.FLOAT} or (kind is Kind.DECIMAL and type_.precision <= _EXACT_DIGITS)
+    exact = kind in {Kind.INTEGER, Kind.FLOAT} or (kind is Kind.DECIMAL and type_.precision <= DOUBLE_DIGITS)
     return _Step(pa.float64(), _same) if exact else None
 
 

@@ -24,10 +24,11 @@ from pushdown.clocks import DAY, AmbiguousClockError, zone_clocks
 from pushdown.columns import ResolvedColumn
 from pushdown.expression import Constant, HudiExpression, Not, Op, Predicate, RowTest, Unknown, all_of, any_of, negation
 from pushdown.functions import Function, cast, type_sql
-from pushdown.kinds import Kind, domain_of, kind_of, literal_type
+from pushdown.kinds import GREATEST_LONG, LEAST_LONG, Kind, domain_of, kind_of, literal_type
 from pushdown.spark_types import (
     CLOCK,
     INSTANT,
+    LIST_SIZE,
     Typed,
     common_type,
     common_type_of,
@@ -42,15 +43,10 @@ from pushdown.text import literal_sql
 
 _CASTS = frozenset({"cast", "try_cast"})
 _RANGES = frozenset({Op.LT, Op.LE, Op.GT, Op.GE})
-_NEGATIVE = frozenset({Op.NE, Op.NOT_IN, Op.NOT_STARTS_WITH, Op.NOT_LIKE, Op.NULL_SAFE_NE})
-_LEAST_LONG, _GREATEST_LONG = -(2**63), 2**63 - 1
-
 _EXACT_KINDS = frozenset({Kind.INTEGER, Kind.DECIMAL})
 _MICROS = 1_000_000
 # The least integer to which a greater one is equal as a 32-bit float.
 _FIRST_INEXACT_SINGLE = 2**24
-# Lists with more members than ten, null being one, are sets to Spark (spark.sql.optimizer.inSetConversionThreshold).
-_SET_SIZE = 10
 
 
 class _RefusedError(ValueError):
@@ -70,7 +66,7 @@ def bind_as_spark(predicate: Predicate, column: ResolvedColumn, time_zone: str) 
     Raises:
         LiteralTypeError: a literal that cannot be compared with the column.
     """
-    if predicate.op in _NEGATIVE:
+    if predicate.op.is_negative:
         return opposite(bind_as_spark(predicate.replaced(predicate.op.negated), column, time_zone), predicate.op)
     try:
         return _Spark(column, predicate.function, time_zone).bound(predicate.op, list(predicate.values))
@@ -198,7 +194,7 @@ class _Spark(Comparisons):
             raise _RefusedError(
                 f"{self._shown()} is rounded beside {literal_sql(value)}: write a decimal without a cast"
             )
-        if _LEAST_LONG <= number <= _GREATEST_LONG:
+        if LEAST_LONG <= number <= GREATEST_LONG:
             spans = self._through([exact_in_numbers(number, domain_of(self.result))], self.function)
             if spans is not None:
                 return self.compare(op, spans[0])
@@ -233,14 +229,14 @@ class _Spark(Comparisons):
 
     def _is_set(self, distinct: Any, target: pa.DataType) -> bool:
         """Whether Spark evaluates a list of floats with a null as a set without NaN."""
-        if len(distinct) < _SET_SIZE or _has_nan(distinct):
+        if len(distinct) < LIST_SIZE or _has_nan(distinct):
             return False
         if pa.types.is_float32(self.result) and pa.types.is_float64(target):
             # It may leave out of the list what no 32-bit float is equal to.
             numbers = distinct.to_numpy(zero_copy_only=False)
             with np.errstate(over="ignore"):
                 singles = numbers.astype(np.float32) == numbers
-            if singles.sum() < _SET_SIZE:
+            if singles.sum() < LIST_SIZE:
                 raise _RefusedError(
                     f"{self._shown()} is compared with a list of more than ten numbers and NULL, among which Spark "
                     "takes NaN in two ways: leave NULL out"

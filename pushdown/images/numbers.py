@@ -16,12 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from pushdown.images.image import Bounds, Image, is_counted, numbers, within
-from pushdown.kinds import Domain, Kind, domain_of, kind_of
+from pushdown.kinds import DOUBLE_DIGITS, GREATEST_LONG, LEAST_LONG, Domain, Kind, domain_of, kind_of
 from pushdown.spark_types import Typed, common_type, decimal_for, decimal_of, literal_sql_type
 
 _MOST_DIGITS = 18
-_EXACT_DIGITS = 15
-_LEAST, _GREATEST = -(2**63), 2**63 - 1
 _Edges = Callable[[Any, Any], tuple[Any, Any]]
 
 
@@ -82,7 +80,7 @@ def _units(type_: Any, arguments: tuple[Any, ...], word: str) -> _Units | None:
 
 def _exact(units: _Units, edges: _Edges, first: int, last: int) -> Image:
     """An image for numbers from first to last; others have none."""
-    least, greatest = max(-(-first // units.factor), _LEAST), min(last // units.factor, _GREATEST)
+    least, greatest = max(-(-first // units.factor), LEAST_LONG), min(last // units.factor, GREATEST_LONG)
 
     def of(bounds: Bounds) -> Bounds:
         lower, upper = numbers(bounds)
@@ -157,13 +155,13 @@ def remainder(type_: pa.DataType, arguments: tuple[Any, ...]) -> Image | None:
         greatest = np.where(alike, up, np.where(upper <= 0, 0, above))
         return within(bounds, least, greatest, 1 - size, size - 1)
 
-    return Image(units.output, of) if size <= _GREATEST else None
+    return Image(units.output, of) if size <= GREATEST_LONG else None
 
 
 def positive_remainder(type_: pa.DataType, arguments: tuple[Any, ...]) -> Image | None:
     """``pmod`` by a positive number, whose result is never negative."""
     units = _units(type_, arguments, "mod")
-    if units is None or not 0 < units.literal <= _GREATEST:
+    if units is None or not 0 < units.literal <= GREATEST_LONG:
         return None
     size = units.literal
 
@@ -190,7 +188,7 @@ def quotient(type_: pa.DataType, arguments: tuple[Any, ...]) -> Image | None:
     # the least number has no opposite
     first = units.room.first + (divisor == -1)
     wide = _Units(pa.int64(), units.room, 1, divisor)
-    return _exact(wide, edges, first, units.room.last) if abs(divisor) <= _GREATEST else None
+    return _exact(wide, edges, first, units.room.last) if abs(divisor) <= GREATEST_LONG else None
 
 
 def negative(type_: pa.DataType, arguments: tuple[Any, ...]) -> Image | None:
@@ -242,5 +240,5 @@ def _exact_as_double(type_: Any) -> bool:
     """Whether every engine makes the same double of a value: by one rounding."""
     kind = kind_of(type_)
     if kind is Kind.DECIMAL:
-        return bool(type_.precision <= _EXACT_DIGITS)
+        return bool(type_.precision <= DOUBLE_DIGITS)
     return kind is Kind.FLOAT or (kind is Kind.INTEGER and is_counted(type_))
