@@ -31,6 +31,8 @@ LIST_SIZE = 10
 # Of quotients of decimals; digits that a 64-bit integer always has.
 _LEAST_SCALE, _LONG_DIGITS = 6, 18
 _LONGEST = {8: 3, 16: 5, 32: 10, 64: 20}
+# The least integer to which a greater one is equal as a 32-bit float.
+_FIRST_INEXACT_SINGLE = 2**24
 _FLOATS = frozenset({pa.float32(), pa.float64()})
 
 
@@ -47,6 +49,16 @@ class Typed:
     value: Any
     type: pa.DataType
     written: bool = False
+
+
+def exact_as_single(kind: Kind, numbers: Iterable[Any]) -> bool:
+    """Whether values of a kind compare with numbers as 32-bit floats as they do exactly.
+
+    Beside such a float Spark without ANSI mode, Trino and Hive cast an integer to one, and some of them a decimal.
+    """
+    if kind is Kind.INTEGER:
+        return all(abs(number) < _FIRST_INEXACT_SINGLE for number in numbers)
+    return kind is not Kind.DECIMAL
 
 
 def spark_type(type_: Any) -> pa.DataType | None:

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pushdown.binding.cast_texts import is_canonical
-from pushdown.binding.coerce import Place, place, rounds_beside
+from pushdown.binding.coerce import Place, Undecided, place, rounds_beside
 from pushdown.binding.comparisons import Comparisons, compared_prefix, is_prefix
 from pushdown.binding.computations import bound_computation, computed
 from pushdown.binding.function_images import is_narrowed, narrowed
-from pushdown.binding.function_places import is_understood, place_through
+from pushdown.binding.function_places import is_understood, place_through, result_type
 from pushdown.binding.spark_rules import bind_as_spark, opposite
 from pushdown.columns import ResolvedColumn, resolve_column
 from pushdown.errors import LiteralTypeError
@@ -29,8 +29,8 @@ from pushdown.expression import (
     any_of,
 )
 from pushdown.functions import Function
-from pushdown.kinds import GREATEST_LONG, LEAST_LONG, Kind, domain_of
-from pushdown.spark_types import SPARK, Typed, spark_type
+from pushdown.kinds import GREATEST_LONG, LEAST_LONG, Kind, domain_of, kind_of
+from pushdown.spark_types import SPARK, Typed, exact_as_single, spark_type
 from pushdown.temporal import zone_of
 from pushdown.walk import fold, rebuilt
 
@@ -177,9 +177,19 @@ class _Binder(Comparisons):
         self.function = function
 
     def place(self, literal: Any) -> Place:
+        if isinstance(literal, Typed):
+            if not self._exact_as_single([literal.value]):
+                return Undecided(f"{self.name} may be rounded beside the 32-bit float {literal.value!r}")
+            literal = literal.value
         if self.function is None:
             return place(literal, self.type, self.name, self.time_zone)
         return place_through(self.function, literal, self.type, self.name, self.time_zone)
+
+    def _exact_as_single(self, literals: Iterable[Any]) -> bool:
+        """Whether literals are comparable as 32-bit floats; what is no number is refused elsewhere."""
+        type_ = self.type if self.function is None else result_type(self.function, self.type, self.time_zone)
+        numbers = [one for one in literals if isinstance(one, int | float | decimal.Decimal)]
+        return type_ is None or exact_as_single(kind_of(type_), numbers)
 
     def null_safe_eq(self, literal: Any) -> HudiExpression:
         if literal is None:
@@ -194,6 +204,10 @@ class _Binder(Comparisons):
             return Constant(value=False)
         present = [value for value in values if value is not None]
         has_null = len(present) < len(values)
+        if Typed in set(map(type, present)):
+            present = [value.value if isinstance(value, Typed) else value for value in present]
+            if not self._exact_as_single(present):
+                return Unknown(f"{self.name} may be rounded beside a list with 32-bit floats")
         quick = self._quick_array(present) if self.function is None else None
         if quick is not None:
             return self.in_set(quick, has_null=has_null)

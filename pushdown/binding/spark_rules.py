@@ -34,6 +34,7 @@ from pushdown.spark_types import (
     common_type_of,
     decimal_for,
     decimal_of,
+    exact_as_single,
     literal_sql_type,
     spark_type,
     wider_decimal,
@@ -45,8 +46,6 @@ _CASTS = frozenset({"cast", "try_cast"})
 _RANGES = frozenset({Op.LT, Op.LE, Op.GT, Op.GE})
 _EXACT_KINDS = frozenset({Kind.INTEGER, Kind.DECIMAL})
 _MICROS = 1_000_000
-# The least integer to which a greater one is equal as a 32-bit float.
-_FIRST_INEXACT_SINGLE = 2**24
 
 
 class _RefusedError(ValueError):
@@ -283,7 +282,7 @@ class _Spark(Comparisons):
         """
         if kind_of(self.result) is not Kind.INTEGER or all(self._type_of(value) != pa.float32() for value in values):
             return False
-        return bool((np.abs(literals.to_numpy(zero_copy_only=False)) >= _FIRST_INEXACT_SINGLE).any())
+        return not exact_as_single(Kind.INTEGER, literals.to_pylist())
 
     def _type_of(self, value: Any) -> pa.DataType:
         type_ = literal_sql_type(value)

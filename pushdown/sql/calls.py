@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import pyarrow as pa
 from sqlglot import exp
 
 from pushdown.functions import HIVES_GREATEST_DIVISOR, Function
@@ -83,8 +84,21 @@ def read_call(node: Any, dialect: str) -> Applied | None:
 
 
 def literal_of(node: Any, dialect: str, *, suffixes: bool = True) -> Any:
-    """The value of a literal in a dialect, `NOT_A_LITERAL` for anything else; see `spark_literal`."""
-    return spark_literal(node, suffixes=suffixes) if dialect == SPARK else literal_value(node)
+    """The value of a literal in a dialect, `NOT_A_LITERAL` for anything else; see `spark_literal`.
+
+    In other dialects than Spark's only a 32-bit float is `Typed`.
+    """
+    if dialect == SPARK:
+        return spark_literal(node, suffixes=suffixes)
+    value = literal_value(node)
+    return Typed(value, pa.float32()) if type(value) is float and _is_single(node) else value
+
+
+def _is_single(node: Any) -> bool:
+    """Whether a literal float has 32 bits."""
+    while isinstance(node, exp.Paren | exp.Neg):
+        node = node.this
+    return isinstance(node, exp.Cast) and node.to.this is exp.DataType.Type.FLOAT
 
 
 def _call(node: Any, name: str, keys: tuple[str, ...], dialect: str) -> Applied | None:

@@ -319,7 +319,7 @@ def row_members(row: exp.Tuple, members: Sequence[Any], dialect: str) -> HudiExp
         return None
     cases = []
     for member in members:
-        values = [literal_value(node) for node in member.expressions] if isinstance(member, exp.Tuple) else []
+        values = [literal_of(node, dialect) for node in member.expressions] if isinstance(member, exp.Tuple) else []
         unclear = any(value is NOT_A_LITERAL or (value is None and dialect != "spark") for value in values)
         if len(values) != len(columns) or unclear:
             return None

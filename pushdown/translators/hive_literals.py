@@ -7,12 +7,14 @@ import decimal
 import functools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from pushdown.kinds import Kind
+from pushdown.spark_types import exact_as_single
 from pushdown.temporal import TextNotUnderstoodError, parse_date, parse_timestamp, zone_of
 
 _NAME = re.compile(r"([a-z][a-z ]*?)(?:\((\d{1,9})(?:,\s*(\d{1,9}))?\))?\Z")
@@ -68,6 +70,11 @@ class HiveType:
     def limited(self) -> bool:
         """Whether Hive cuts stored texts to a length when it reads them."""
         return self.base in {"varchar", "char"}
+
+    def exact_as_single(self, literals: Iterable[Any]) -> bool:
+        """Whether values compare with literals as 32-bit floats as they do exactly."""
+        kind = Kind.DECIMAL if self.base == "decimal" else Kind.INTEGER if self.base in _INTEGERS else Kind.OTHER
+        return exact_as_single(kind, (one for one in literals if isinstance(one, int | float | decimal.Decimal)))
 
 
 def hive_type(name: object) -> HiveType | None:

@@ -74,9 +74,15 @@ class Operand:
 
 @dataclass(frozen=True)
 class Literal:
-    """A constant's value; None is NULL."""
+    """A constant's value; None is NULL.
+
+    Attributes:
+        value: as `hive_literal` reads it.
+        single: it is a 32-bit float.
+    """
 
     value: Any
+    single: bool = False
 
 
 @dataclass(frozen=True)
@@ -159,7 +165,7 @@ def _constant(node: Mapping[str, Any], time_zone: str) -> Literal | NotUnderstoo
     if kind is None:
         return NotUnderstood(f"a constant of type {str(type_name)[:_SHOWN]}")
     try:
-        return Literal(hive_literal(value, kind, time_zone))
+        return Literal(hive_literal(value, kind, time_zone), single=kind.base == "float")
     except LiteralNotUnderstoodError as error:
         return NotUnderstood(str(error))
 

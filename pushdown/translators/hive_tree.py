@@ -110,6 +110,8 @@ class _Translator:
         if not isinstance(second, Literal):
             return Unknown(second.reason if isinstance(second, NotUnderstood) else "columns are compared")
         if isinstance(first, Operand) and first.kind is not None:
+            if second.single and not first.kind.exact_as_single([second.value]):
+                return Unknown(f"{first.column} may be rounded beside a float")
             return compared(op, first.column, first.kind, second.value, self.time_zone)
         comparison = compared_function(op, left, second.value, self.time_zone)
         return Unknown(shown(left)) if comparison is None else comparison
@@ -144,13 +146,16 @@ class _Translator:
             if len(arguments) > _MANY:
                 return Unknown(shown(node))
             return any_of(*(self.compare(Op.EQ, arguments[0], member) for member in arguments[1:]))
-        values = []
+        values, single = [], False
         for argument in arguments[1:]:
             literal = read_operand(argument, self.time_zone)
             if not isinstance(literal, Literal):
                 return Unknown(literal.reason if isinstance(literal, NotUnderstood) else shown(node))
             values.append(literal.value)
-        return is_in(operand.column, operand.kind, values, self.time_zone)
+            single = single or literal.single
+        rounded = Unknown(f"{operand.column} may be rounded beside a list with floats")
+        exact = not single or operand.kind.exact_as_single(values)
+        return is_in(operand.column, operand.kind, values, self.time_zone) if exact else rounded
 
     def struct_member(self, node: Any, fields: list[Any], members: list[Any]) -> HudiExpression:
         """``(a, b) IN ((1, 2), …)``: null equals null here in Hive, so the equality is NULL-safe."""

@@ -111,7 +111,7 @@ def test_not_a_number_is_a_literal():
         ("\"a b\" = 'it''s'", (Op.EQ, "a b", ("it's",))),
         ("a LIKE 'x\\%'", (Op.LIKE, "a", ("x\\\\%",))),
         ("a = 1.5", (Op.EQ, "a", (Decimal("1.5"),))),
-        ("a = REAL '1.5'", (Op.EQ, "a", (1.5,))),
+        ("a = REAL '1.5'", (Op.EQ, "a", (Typed(1.5, pa.float32()),))),
         ("a = TIMESTAMP '2020-02-29 01:02:03.000'", (Op.EQ, "a", (dt.datetime(2020, 2, 29, 1, 2, 3),))),
         ("a IS NOT DISTINCT FROM 3", (Op.NULL_SAFE_EQ, "a", (3,))),
     ],

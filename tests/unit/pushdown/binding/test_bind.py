@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from pushdown import (
+    ColumnStatistics,
     Constant,
     ExpressionError,
     InexactFilterError,
@@ -45,6 +46,45 @@ SCHEMA = pa.schema(
         "St": pa.struct({"A": pa.int32(), "n": pa.struct({"z": pa.string()})}),
     }
 )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("i = REAL '16777215'", "i = 16777215"),
+        ("i < REAL '1.5'", "i < 2"),
+        ("i IN (REAL '3', -4)", "i IN (-4, 3)"),
+        ("f = REAL '1.1'", "f = 1.100000023841858e0"),
+        ("d > -(REAL '1.1')", "d > -1.100000023841858e0"),
+        ("i = CAST(REAL '16777216' AS DOUBLE)", "i = 16777216"),
+    ],
+)
+@pytest.mark.parametrize("dialect", ["trino", "presto"])
+def test_32_bit_floats_beside_what_they_hold_exactly(text, expected, dialect):
+    assert bind(parse_sql(text, dialect), SCHEMA).to_sql() == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{c} = REAL '16777216'",
+        "{c} <= REAL '16777216'",
+        "-{c} >= -(REAL '16777216')",
+        "{c} IN (REAL '16777216', 3)",
+        "{c} IN (16777216, REAL '3')",
+        "{c} IS NOT DISTINCT FROM REAL '16777216'",
+        "{c} BETWEEN 3 AND REAL '16777216'",
+        "abs({c}) = REAL '16777216'",
+        "({c}, {c}) = (REAL '16777216', REAL '16777216')",
+    ],
+)
+@pytest.mark.parametrize(("column", "value"), [("i", 16777217), ("dec", Decimal("16777216.10"))])
+def test_integers_and_decimals_beside_a_32_bit_float_may_be_rounded(text, column, value):
+    one = pa.array([value], SCHEMA.field(column).type)
+    statistics = {column: ColumnStatistics(one, one, pa.array([0]), pa.array([1]))}
+    for dialect in ("trino", "presto"):
+        bound = bind(parse_sql(text.format(c=column), dialect), SCHEMA)
+        assert evaluate(bound, statistics, 1).can_true[0]
 
 
 @pytest.mark.parametrize(

@@ -320,6 +320,14 @@ def test_arithmetic_of_int_wraps_around(name, literal, stored):
     assert not may_be_true(call("GenericUDFOPLessThan", result, value("0", "int")), 5, pa.int32())
 
 
+@pytest.mark.parametrize("name", ["GenericUDFOPEqual", "GenericUDFOPEqualOrLessThan", "GenericUDFIn"])
+def test_integers_beside_a_large_float_may_be_rounded(name):
+    for literal, expected in (("1.6777216E7", True), ("1.6777215E7", False)):
+        node = call(name, column("a", "int"), value(literal, "float"))
+        assert may_be_true(node, 16777217, pa.int32()) is expected
+        assert not may_be_true(call(name, column("a", "int"), value(literal, "double")), 16777217, pa.int32())
+
+
 @pytest.mark.parametrize(("divisor", "surely"), [(2**30, True), (2**30 + 1, False), (2**31 - 1, False)])
 def test_pmod_of_a_large_divisor_may_be_negative(divisor, surely):
     result = call("GenericUDFPosMod", column("a", "int"), value(str(divisor), "int"), to="int")
