@@ -70,6 +70,8 @@ _FIELDS = {
     "WEEK": "weekofyear",
     "DOY": "dayofyear",
 }
+_SINGLE = frozenset({exp.DataType.Type.FLOAT})
+_SHORT = frozenset({exp.DataType.Type.TINYINT, exp.DataType.Type.SMALLINT})
 _DAYS_OF_WEEK = frozenset({"DOW", "DAYOFWEEK", "DAY_OF_WEEK"})
 
 
@@ -91,14 +93,14 @@ def literal_of(node: Any, dialect: str, *, suffixes: bool = True) -> Any:
     if dialect == SPARK:
         return spark_literal(node, suffixes=suffixes)
     value = literal_value(node)
-    return Typed(value, pa.float32()) if type(value) is float and _is_single(node) else value
+    return Typed(value, pa.float32()) if type(value) is float and _is_cast_to(node, _SINGLE) else value
 
 
-def _is_single(node: Any) -> bool:
-    """Whether a literal float has 32 bits."""
+def _is_cast_to(node: Any, types: frozenset[Any]) -> bool:
+    """Whether a signed literal is written as one of some types."""
     while isinstance(node, exp.Paren | exp.Neg):
         node = node.this
-    return isinstance(node, exp.Cast) and node.to.this is exp.DataType.Type.FLOAT
+    return isinstance(node, exp.Cast) and node.to.this in types
 
 
 def _call(node: Any, name: str, keys: tuple[str, ...], dialect: str) -> Applied | None:
@@ -176,7 +178,9 @@ def _quotient(node: Any, dialect: str) -> Applied | None:
 
 
 def _number(node: Any, dialect: str) -> Any:
-    """A literal number, `Typed` or not; None for anything else."""
+    """A literal number, `Typed` or not; None for anything else, and for those beside which Hive wraps around early."""
+    if dialect == "hive" and _is_cast_to(node, _SHORT):
+        return None
     literal = literal_of(node, dialect)
     plain = literal.value if isinstance(literal, Typed) else literal
     return literal if isinstance(plain, int | float | decimal.Decimal) and not isinstance(plain, bool) else None

@@ -108,6 +108,11 @@ def test_the_absolute_value_of_a_small_integer_is_an_int_in_hive():
     assert truths("abs(a) = 128", pa.int8(), -128, -128, dialect="hive") == "TF"
 
 
+def test_short_integers_of_hive_wrap_around_before_int_does():
+    assert truths("(a % 16384S) * 3S < 3", pa.int16(), 32767, 32767, dialect="hive") == "TFN"
+    assert truths("(a % 16384) * 3 < 3", pa.int16(), 32767, 32767, dialect="hive") == "F"
+
+
 def test_hives_pmod_of_a_large_divisor_may_be_negative():
     assert truths("pmod(a, 1073741824) < 0", pa.int32(), 5, 5, dialect="hive") == "F"
     assert truths("pmod(a, 1073741825) < 0", pa.int32(), 5, 5, dialect="hive") == "TFN"
