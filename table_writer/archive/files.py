@@ -46,7 +46,7 @@ def write_archive_file(storage: Storage, folder: str, entries: Sequence[bytes]) 
     Returns:
         Its path.
     """
-    path = _next_path(folder, archive_files(storage, folder))
+    path = _next_path(storage, folder)
     storage.create(path, _block(ENTRY_JSON, entries))
     return path
 
@@ -90,7 +90,7 @@ def join_small_files(storage: Storage, folder: str, options: ArchiveOptions) -> 
     """
     joined = _finish(storage, folder)
     while files := _mergeable(archive_files(storage, folder), options):
-        target = _next_path(folder, archive_files(storage, folder))
+        target = _next_path(storage, folder)
         plan = {"candidate": [_name(file.path) for file in files], "mergedArchiveFileName": _name(target)}
         content = _joined(storage, [file.path for file in files])
         storage.create(f"{folder}/{_PLAN}", write_avro_file(_PLAN_SCHEMA, [plan]))
@@ -109,37 +109,49 @@ def _delete_joined(storage: Storage, folder: str, paths: Sequence[str]) -> int:
 
 def _finish(storage: Storage, folder: str) -> int:
     """Delete the files that were joined, and the plan; only the plan where the joined file was not written."""
-    plan_path = f"{folder}/{_PLAN}"
-    if not storage.exists(plan_path):
+    plan = _read_plan(storage, folder)
+    if plan is None:
         return 0
     count = 0
-    try:
-        plan = read_avro_record(storage.read(plan_path), plan_path, dict)
-        names, target = [str(name) for name in plan["candidate"] or ()], str(plan["mergedArchiveFileName"])
-    except (CorruptFileError, KeyError):
-        names, target = [], ""  # its writer died while writing the plan
-    if target and storage.exists(f"{folder}/{_name(target)}"):
-        merged = f"{folder}/{_name(target)}"
-        present = [path for path in (f"{folder}/{_name(name)}" for name in names) if storage.exists(path)]
-        if _is_whole(storage, merged, present):
+    names, target = plan
+    if target and storage.exists(f"{folder}/{target}"):
+        merged = f"{folder}/{target}"
+        present = [path for path in (f"{folder}/{name}" for name in names) if storage.exists(path)]
+        joined = _states(storage, merged)
+        parts = {state for path in present for state in read_states(storage, path)}
+        if joined is not None and joined >= parts:
             for path in present:
                 storage.delete(path)
             count = len(present)
-        elif len(present) == len(names):
-            storage.delete(merged)  # Apache's writer died while appending to it; what it joins is all there
-        else:
+        elif len(present) < len(names):
             raise CorruptFileError(merged, 0, "it lacks archived instants that were joined into it; restore the file")
-    storage.delete(plan_path)
+        elif joined is None or joined < parts:
+            storage.delete(merged)  # Apache's writer died while appending to it; what it joins is all there
+    storage.delete(f"{folder}/{_PLAN}")
     return count
 
 
-def _is_whole(storage: Storage, merged: str, parts: Iterable[str]) -> bool:
-    """Whether a joined file has all entries of its parts that are still there."""
+def _read_plan(storage: Storage, folder: str) -> tuple[list[str], str] | None:
+    """Names of the files that are being joined, and of the joined one; None if none are.
+
+    Both are empty where the plan's writer died while writing it.
+    """
+    path = f"{folder}/{_PLAN}"
     try:
-        known = set(read_states(storage, merged))
+        plan = read_avro_record(storage.read(path), path, dict)
+        return [_name(str(name)) for name in plan["candidate"] or ()], _name(str(plan["mergedArchiveFileName"]))
+    except MissingFileError:
+        return None
+    except (CorruptFileError, KeyError):
+        return [], ""
+
+
+def _states(storage: Storage, path: str) -> set[tuple[str, str, str]] | None:
+    """Time, action and state of a file's entries; None where it is damaged."""
+    try:
+        return set(read_states(storage, path))
     except CorruptFileError:
-        return False
-    return all(state in known for path in parts for state in read_states(storage, path))
+        return None
 
 
 def _joined(storage: Storage, paths: Iterable[str]) -> bytes:
@@ -190,12 +202,23 @@ def _size_class(file: FileEntry) -> int:
     return number
 
 
-def _next_path(folder: str, files: Iterable[FileEntry]) -> str:
-    return f"{folder}/{PREFIX}{max(map(_number, files), default=0) + 1}_1-0-1"
+def _next_path(storage: Storage, folder: str) -> str:
+    """A path for a new file, after all others and after the joined file of a run that was interrupted.
+
+    Whoever finishes that run, also Apache's archiver, takes a file of that name for the joined one, and may delete it.
+    """
+    names = [file.name for file in archive_files(storage, folder)]
+    plan = _read_plan(storage, folder)
+    newest = max(map(_number_of, names if plan is None else [*names, plan[1]]), default=0)
+    return f"{folder}/{PREFIX}{newest + 1}_1-0-1"
 
 
 def _number(file: FileEntry) -> int:
-    match = _NUMBER.fullmatch(file.name)
+    return _number_of(file.name)
+
+
+def _number_of(name: str) -> int:
+    match = _NUMBER.fullmatch(name)
     return int(match[1]) if match else 0
 
 

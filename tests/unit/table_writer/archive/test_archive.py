@@ -14,7 +14,7 @@ from table_format.timeline.whole import with_archive
 from table_writer.archive.archive import ArchiveReport, archive
 from table_writer.archive.files import write_archive_file
 from tests.support.archived_tables import METADATA_ARCHIVE, SHORT, archived_times, check_archive
-from tests.support.faults import Faults, FaultyStorage, Frozen, InjectedError
+from tests.support.faults import Faults, FaultyStorage, Frozen, InjectedError, dying
 from tests.support.toy_table import begin, overwrite, rows_of, upsert
 
 BY_HAND = {**SHORT, "hoodie.archive.automatic": "false"}
@@ -165,6 +165,36 @@ def test_a_run_that_breaks_off_anywhere_is_finished_by_the_next(client, storage,
         left = sorted(entry.path for entry in Storage(place).list(".hoodie", recursive=True))
         assert [path for path in left if "/archived" not in path] == [p for p in wanted if "/archived" not in p]
     assert steps * steps_of.step > 40
+
+
+@pytest.mark.slow
+def test_writes_after_a_run_that_broke_off_at_its_archive_lose_no_instant(client, storage, tmp_path):
+    """Files are joined at the end of a run: later ones must not take the name of what was not written."""
+    joining = {**SHORT, "hoodie.archive.merge.files.batch.size": "2"}
+    live(client, BY_HAND, 5)
+    archive(client, {**SHORT, "hoodie.archive.merge.enable": "false"})
+    upsert(client, {("p=a", 0): {"k": 5}}, BY_HAND)
+    upsert(client, {("p=a", 0): {"k": 6}}, BY_HAND)
+    path = Path(storage.uri.removeprefix("file://"))
+    place = copies(path, tmp_path / "broken")
+    with dying(1000):
+        archive(TableClient.open(FaultyStorage(place)), joining)
+        log = list(FaultyStorage.faults.log)
+    steps = [number for number, change in enumerate(log, 1) if "/archived/" in change]
+    assert sum("mergeArchivePlan" in log[number - 1] for number in steps) == 4
+    for at in steps:
+        place = copies(path, tmp_path / "broken")
+        with dying(at):
+            archive(TableClient.open(FaultyStorage(place)), joining)
+        Storage(place).delete(".hoodie/lock")
+        again = TableClient.open(Storage(place))
+        for number in range(7, 10):
+            upsert(again, {("p=a", 0): {"k": number}}, joining)
+        writes = with_archive(again.timeline()).writes
+        assert len(writes) == 10
+        check_archive(place, [write.time for write in writes])
+        assert rows_of(place)["p=a", "k"] == 9
+        [_] = archive_files(Storage(place), ".hoodie/archived")
 
 
 def test_a_torn_archive_of_another_tool_does_not_stop_archiving(client, storage):

@@ -75,6 +75,30 @@ def test_joining_that_breaks_off_is_finished(storage, at, when):
     assert not storage.exists(f"{FOLDER}/{_PLAN}")
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("at", range(1, 7))
+def test_the_next_file_does_not_take_the_name_of_one_whose_joining_broke_off(storage, at, when):
+    write(storage, 3)
+    with dying(at, when):
+        join_small_files(FaultyStorage(storage.uri), FOLDER, OPTIONS)
+    write(storage, 1, 3)
+    assert set(states(storage)) == {0, 1, 2, 3}
+    join_small_files(storage, FOLDER, OPTIONS)
+    assert states(storage) == [0, 1, 2, 3]
+    assert not storage.exists(f"{FOLDER}/{_PLAN}")
+
+
+def test_a_file_that_holds_more_than_was_to_be_joined_stays(storage):
+    """As an archiver leaves it that takes the name for its next file."""
+    write(storage, 3)
+    with dying(1, "after"):
+        join_small_files(FaultyStorage(storage.uri), FOLDER, OPTIONS)
+    other = write_archive_file(storage, FOLDER, [entry(3)])
+    storage.move(other, f"{FOLDER}/.commits_.archive.4_1-0-1")
+    join_small_files(storage, FOLDER, OPTIONS)
+    assert states(storage) == [0, 1, 2, 3]
+
+
 def test_a_joined_file_that_was_not_finished_is_made_again(storage):
     write(storage, 3)
     with dying(3, "after"):
