@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from table_format.config.table_config import parse_table_config
-from table_format.instant import Instant, State, parse_instant_file_name
+from table_format.instant import WRITE_ACTIONS, Action, Instant, State, parse_instant_file_name
 from table_format.metadata_table import layout
 from table_format.storage import FileEntry, Storage
 from table_format.table.client import TableClient
@@ -24,6 +24,7 @@ from table_writer.services.clean_plan import note_cleaned
 from table_writer.timeline.instants import table_lock
 from table_writer.timeline.options import ArchiveOptions, ProtocolOptions
 
+_Files: TypeAlias = Sequence[tuple[Instant, FileEntry]]
 _PROPERTIES: Final = f"{layout.TIMELINE_FOLDER}/hoodie.properties"
 
 
@@ -102,6 +103,18 @@ def archive_locked(
     return ArchiveReport(times, len(theirs), files)
 
 
+def finish_archiving(client: TableClient) -> bool:
+    """Finish a run that was interrupted before writes are taken back; the caller holds the table's lock.
+
+    What is archived stays a write of the table: once it left the timeline by a rollback, its entry would count again.
+
+    Returns:
+        Whether instants left the timeline.
+    """
+    config = client.config
+    return bool(_ArchivedTimeline(client.storage, FOLDER, config.history_folder, config.timeline_timezone).finish())
+
+
 @dataclass(frozen=True, slots=True)
 class _ArchivedTimeline:
     """A timeline of layout 1 and its archive.
@@ -125,10 +138,9 @@ class _ArchivedTimeline:
             How many timeline files go.
         """
         timeline_files = self._files()
-        archived = newest_states(self.storage, self.history, {_key(instant) for instant, _ in timeline_files})
-        done = {(time, action) for time, action, state in archived if state == State.COMPLETED.name}
-        wanted = {(instant.time, instant.comparable_action) for instant in instants}
-        files = [(instant, entry) for instant, entry in timeline_files if _key(instant) in wanted | done]
+        done = self._done(timeline_files)
+        over = {*map(_key, instants), *_dispensable(done, timeline_files, options.least)}
+        files = [file for file in timeline_files if _key(file[0]) in over]
         if dry_run:
             return len(files)
         entries = [self._entry(*file) for file in files if _key(file[0]) not in done]
@@ -138,7 +150,24 @@ class _ArchivedTimeline:
         join_small_files(self.storage, self.history, options)
         return len(files)
 
-    def _files(self) -> list[tuple[Instant, FileEntry]]:
+    def finish(self) -> int:
+        """Finish an interrupted run: what it archived leaves the timeline, but for the newest write.
+
+        Returns:
+            How many timeline files go.
+        """
+        timeline_files = self._files()
+        over = _dispensable(self._done(timeline_files), timeline_files, 1)
+        files = [file for file in timeline_files if _key(file[0]) in over]
+        self._delete(files)
+        return len(files)
+
+    def _done(self, files: _Files) -> set[tuple[str, str]]:
+        """Time and action of what an interrupted run has archived, and not yet deleted from the timeline."""
+        archived = newest_states(self.storage, self.history, {_key(instant) for instant, _ in files})
+        return {(time, action) for time, action, state in archived if state == State.COMPLETED.name}
+
+    def _files(self) -> _Files:
         """All states of the timeline's instants, in order."""
         parsed = [(parse_instant_file_name(entry.name), entry) for entry in self.storage.list(self.folder)]
         known = [(instant, entry) for instant, entry in parsed if instant is not None and not entry.is_dir]
@@ -147,7 +176,7 @@ class _ArchivedTimeline:
     def _entry(self, instant: Instant, entry: FileEntry) -> bytes:
         return encode_entry(instant, self.storage.read(entry.path), entry.mtime_ms, self.timezone, entry.path)
 
-    def _delete(self, files: Sequence[tuple[Instant, FileEntry]]) -> None:
+    def _delete(self, files: _Files) -> None:
         """Delete files of earlier states, then those of completed ones by time.
 
         A completed file that went first would leave its instant pending; one that went before an older one would leave
@@ -157,6 +186,23 @@ class _ArchivedTimeline:
         for instant, entry in files:
             if instant.state is State.COMPLETED:
                 self.storage.delete(entry.path)
+
+
+def _dispensable(archived: set[tuple[str, str]], files: _Files, least: int) -> set[tuple[str, str]]:
+    """What may leave the timeline of the instants that an interrupted run has archived.
+
+    Since that run, a restore may have taken back all later writes, or a savepoint may keep one of these.
+
+    Args:
+        archived: time and action of these instants.
+        files: of the timeline.
+        least: number of writes that stay.
+    """
+    completed = [instant for instant, _ in files if instant.state is State.COMPLETED]
+    writes = [instant.time for instant in completed if instant.comparable_action in WRITE_ACTIONS]
+    saved = [instant.time for instant in completed if instant.action == Action.SAVEPOINT]
+    first = min([writes[-least], *saved]) if len(writes) >= least else ""
+    return {(time, action) for time, action in archived if time < first}
 
 
 def _key(instant: Instant) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from table_format.instant import WRITE_ACTIONS, Action, Instant
 from table_format.slices.file_slices import latest_base_files, list_data_files
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
+from table_writer.archive.archive import finish_archiving
 from table_writer.commit.conflicts import foreign_writes
 from table_writer.commit.rollback import roll_back, settled_timeline
 from table_writer.commit.table_properties import settle_counts
@@ -140,7 +141,8 @@ def _settled(client: TableClient, protocol: ProtocolOptions, *, dry_run: bool) -
     if recover_table_config(client.storage):
         client.reload()
     timeline, _ = settled_timeline(client, protocol)
-    return client.timeline(timeline) if resume_cleans(client, timeline) else timeline
+    cleaned, archived = resume_cleans(client, timeline), finish_archiving(client)
+    return client.timeline(timeline) if cleaned or archived else timeline
 
 
 def _plan_restore(client: TableClient, timeline: Timeline, target: Instant, *, dry_run: bool) -> Undo:

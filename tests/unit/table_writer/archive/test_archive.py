@@ -5,14 +5,16 @@ import pytest
 
 from catalog import Table
 from table_format.actions.rollback import RollbackMetadata
-from table_format.errors import MissingFileError
+from table_format.errors import MissingFileError, TransactionError
 from table_format.instant import State
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.archive_log import archive_files
 from table_format.timeline.whole import with_archive
-from table_writer.archive.archive import ArchiveReport, archive
+from table_writer.archive.archive import ArchiveReport, _ArchivedTimeline, archive
 from table_writer.archive.files import write_archive_file
+from table_writer.commit.restore import restore_table, rollback_write
+from table_writer.services.savepoint import create_savepoint, delete_savepoint
 from tests.support.archived_tables import METADATA_ARCHIVE, SHORT, archived_times, check_archive
 from tests.support.faults import Faults, FaultyStorage, Frozen, InjectedError, dying
 from tests.support.toy_table import begin, overwrite, rows_of, upsert
@@ -195,6 +197,75 @@ def test_writes_after_a_run_that_broke_off_at_its_archive_lose_no_instant(client
         check_archive(place, [write.time for write in writes])
         assert rows_of(place)["p=a", "k"] == 9
         [_] = archive_files(Storage(place), ".hoodie/archived")
+
+
+@pytest.fixture
+def interrupted(client, monkeypatch):
+    """Seven writes, of which the first five are archived and still on the timeline: that run was interrupted."""
+    for number in range(7):
+        upsert(client, {("p=a", 0): {f"k{number}": number}}, {**BY_HAND, "hoodie.clean.automatic": "false"})
+    with monkeypatch.context() as patched, dying(1000):
+        patched.setattr(_ArchivedTimeline, "_delete", freeze)
+        archive(client, SHORT)
+    client.storage.delete(".hoodie/lock")
+    writes = client.timeline().writes
+    assert len(writes) == 7
+    assert [write.time for write in writes[:5]] == sorted(client.timeline().archive.writes)
+    return writes
+
+
+def freeze(*_):
+    raise Frozen
+
+
+@pytest.mark.parametrize("number", [0, 4])
+def test_what_an_interrupted_run_has_archived_is_not_restored(client, interrupted, number):
+    with pytest.raises(TransactionError, match="archived"):
+        restore_table(client, interrupted[number].time)
+    assert client.timeline().writes == interrupted[5:]
+    check_archive(client.storage.uri, [write.time for write in interrupted])
+    assert len(rows_of(client.storage.uri)) == 7
+
+
+def test_a_restore_finishes_an_interrupted_run(client, interrupted):
+    restore_table(client, interrupted[5].time, SHORT)
+    assert client.timeline().writes == interrupted[5:6]
+    for _ in range(2):
+        archive(client, SHORT)
+        assert len(rows_of(client.storage.uri)) == 6
+    check_archive(client.storage.uri, [write.time for write in interrupted[:6]])
+
+
+def test_a_rollback_finishes_an_interrupted_run(client, interrupted):
+    rollback_write(client, interrupted[6].time)
+    with pytest.raises(TransactionError, match="the write before"):
+        rollback_write(client, interrupted[5].time)
+    assert len(rows_of(client.storage.uri)) == 6
+
+
+@pytest.mark.parametrize("number", [0, 1, 4])
+def test_finishing_a_run_after_another_tools_restore_leaves_writes(client, interrupted, number, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("table_writer.commit.restore.finish_archiving", lambda _: False)
+        restore_table(client, interrupted[number].time)
+    rows = rows_of(client.storage.uri)
+    assert len(rows) == number + 1
+    for _ in range(2):
+        archive(client, SHORT)
+        assert client.timeline().writes == interrupted[max(0, number - 1) : number + 1], "hoodie.keep.min.commits"
+        assert rows_of(client.storage.uri) == rows
+    for value in range(5):
+        upsert(client, {("p=a", 0): {"k0": value}}, SHORT)
+    assert rows_of(client.storage.uri) == rows | {("p=a", "k0"): 4}
+
+
+def test_finishing_a_run_leaves_what_a_savepoint_keeps(client, interrupted):
+    create_savepoint(client, interrupted[2].time)
+    archive(client, SHORT)
+    assert client.timeline().writes == interrupted[2:]
+    delete_savepoint(client, interrupted[2].time)
+    archive(client, SHORT)
+    check_archive(client.storage.uri, [write.time for write in interrupted])
 
 
 def test_a_torn_archive_of_another_tool_does_not_stop_archiving(client, storage):
