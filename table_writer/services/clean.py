@@ -20,6 +20,7 @@ from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.metadata.writer import record_clean
 from table_writer.services.clean_plan import PlannedClean, list_files, plan_table, sizes_of
+from table_writer.services.undo import refuse_foreign_undo
 from table_writer.timeline.instants import delete_pending, ensure_state, request, table_lock
 from table_writer.timeline.options import CleaningPolicy, CleanOptions, ProtocolOptions
 
@@ -72,6 +73,7 @@ def clean(
     Raises:
         OptionError: an invalid option.
         LockError: the table lock could not be taken.
+        TransactionError: a restore of another tool is under way.
         UnsupportedTableError: a table of this kind can only be read.
     """
     options = options or {}
@@ -129,6 +131,7 @@ def clean_locked(
         metadata: the metadata table of an earlier moment; what was read of it is not read again.
     """
     timeline = timeline or client.timeline()
+    refuse_foreign_undo(timeline)
     finished = _Finished()
     if _resume(client, timeline, finished):
         timeline = client.timeline(timeline)

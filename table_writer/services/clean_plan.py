@@ -320,16 +320,13 @@ def _changed_partitions(timeline: Timeline, horizon: Horizon) -> list[str] | Non
     """
     if horizon.earliest is None or not timeline.writes:
         return None
-    last = _last_clean(timeline)
+    last, first = _last_clean(timeline), timeline.writes[0].time
     since = _first_write(timeline) if last is None else _cleaned_until(last)
-    if since is None or since < timeline.writes[0].time:
+    left = _left_over(timeline, last)
+    if left or since is None or since < first:
         since = _noted(timeline)
-        if since is None or since < timeline.writes[0].time:
+        if since is None or since < max(first, left):
             return None
-    if any(i.action == Action.RESTORE for i in timeline.instants):
-        return None
-    if last is not None and set(last.savepoints) - set(_savepoints(timeline)):
-        return None  # that clean kept files for a savepoint which was deleted since
     changed: set[str] = set()
     for write in timeline.writes:
         if since <= write.time < horizon.earliest.time:
@@ -337,6 +334,18 @@ def _changed_partitions(timeline: Timeline, horizon: Horizon) -> list[str] | Non
             changed |= {stat.partition_path for stat in commit.stats() if stat.prev_commit != NO_COMMIT}
             changed |= (commit.partition_to_replace_file_ids or {}).keys()
     return sorted(changed)
+
+
+def _left_over(timeline: Timeline, last: CleanMetadata | None) -> str:
+    """From when on the last clean may have left files in partitions that no write has changed since; "" if it has not.
+
+    Restores since then made older versions the newest ones again, and savepoints that were deleted since then kept
+    files. A note of a later time says that there are none, see `note_cleaned`.
+    """
+    cleaned = "" if last is None else last.start_time
+    restores = [i.time for i in timeline.instants if i.action == Action.RESTORE and i.time > cleaned]
+    deleted = last is not None and set(last.savepoints) - set(_savepoints(timeline))
+    return max([*restores, cleaned] if deleted else restores, default="")
 
 
 def note_cleaned(client: TableClient, timeline: Timeline, options: CleanOptions, first: str) -> None:

@@ -18,6 +18,7 @@ from table_format.slices.file_slices import latest_base_files
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.services.clean import resume_cleans
+from table_writer.services.undo import refuse_foreign_undo
 from table_writer.timeline.instants import ensure_state, instant_path, table_lock
 from table_writer.timeline.options import ProtocolOptions
 
@@ -61,7 +62,8 @@ def create_savepoint(
         options: of the table's lock.
 
     Raises:
-        TransactionError: there is no such write, it has a savepoint, or files of its state were cleaned.
+        TransactionError: there is no such write, it has a savepoint, or files of its state were cleaned; or a restore
+            of another tool is under way.
         LockError: the table lock could not be taken.
         ArgumentError: `user` or `comments` is not a text.
     """
@@ -69,6 +71,7 @@ def create_savepoint(
         _check_text(name, text)
     with table_lock(client, ProtocolOptions.parse(options or {})):
         timeline = client.timeline()
+        refuse_foreign_undo(timeline)
         if resume_cleans(client, timeline):
             timeline = client.timeline()
         write = write_at(client, timeline, instant)
@@ -110,11 +113,13 @@ def delete_savepoint(client: TableClient, instant: str, options: Mapping[str, st
         options: of the table's lock.
 
     Raises:
-        TransactionError: there is no such savepoint.
+        TransactionError: there is no such savepoint, or a restore of another tool is under way.
         LockError: the table lock could not be taken.
     """
     with table_lock(client, ProtocolOptions.parse(options or {})):
-        saved = [one.time for one in client.timeline().instants if one.action == Action.SAVEPOINT]
+        timeline = client.timeline()
+        refuse_foreign_undo(timeline)
+        saved = [one.time for one in timeline.instants if one.action == Action.SAVEPOINT]
         if instant not in saved:
             known = f"it has {', '.join(saved)}" if saved else "it has none"
             raise TransactionError(f"{client.storage.uri}: there is no savepoint {instant}; {known}")

@@ -202,13 +202,32 @@ def resume_undo(client: TableClient, timeline: Timeline, is_dead: Callable[[Inst
             _adopt(client, timeline, instant)
             return True  # with the rollbacks that it began
         else:
-            raise TransactionError(
-                f"{timeline.path(instant)}: a pending {instant.action} of completed writes by another tool; finish it "
-                "with the tool that began it, such as Apache Hudi's procedure `rollback_to_savepoint`; a restore whose "
-                "job has died is finished by hoodie.clean.failed.writes.policy=EAGER now, else when it has been silent "
-                "for hoodie.catalog.write.silent.minutes"
-            )
+            raise _by_another_tool(timeline, instant)
     return bool(interrupted)
+
+
+def refuse_foreign_undo(timeline: Timeline) -> None:
+    """Refuse to delete or to save files beside a restore, or a rollback of a completed write, of another tool.
+
+    Its writes are on the timeline until it comes to them: what is older looks superseded, and is what it returns to.
+
+    Raises:
+        TransactionError: one is under way.
+    """
+    for instant in timeline.pending:
+        if instant.action not in _ACTIONS or instant.state is State.REQUESTED:
+            continue
+        if _is_undo(timeline, instant) and all(one.instant != instant for one in timeline.undoing):
+            raise _by_another_tool(timeline, instant)
+
+
+def _by_another_tool(timeline: Timeline, instant: Instant) -> TransactionError:
+    return TransactionError(
+        f"{timeline.path(instant)}: a pending {instant.action} of completed writes by another tool; finish it "
+        "with the tool that began it, such as Apache Hudi's procedure `rollback_to_savepoint`; a restore whose "
+        "job has died is finished by a write, with hoodie.clean.failed.writes.policy=EAGER now, else when it has been "
+        "silent for hoodie.catalog.write.silent.minutes"
+    )
 
 
 def _begun_by(timeline: Timeline, restore: Instant) -> list[Instant]:

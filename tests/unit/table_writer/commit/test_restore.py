@@ -2,14 +2,14 @@
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from hudi_catalog.table import open_table
 from table_format.actions.avro_schemas import REQUESTED_REPLACE
-from table_format.actions.restore import RestoreMetadata, RestorePlan
+from table_format.actions.restore import RestoreMetadata, RestorePlan, SavepointMetadata
 from table_format.actions.rollback import RollbackMetadata, RollbackPlan, RollbackRequest
 from table_format.codecs.avro_file import write_avro_file
 from table_format.errors import ConflictError, TransactionError
@@ -280,9 +280,21 @@ def test_another_tools_interrupted_restore_is_left_to_it(client: TableClient) ->
     restore = request(client, Action.RESTORE, plan.to_avro())
     client.storage.create(instant_path(restore.at(State.INFLIGHT)), b"")
     assert rows_of(client.storage.uri) == states[3]
-    for act in (lambda: upsert(client, CHANGES[0]), lambda: rollback_failed_writes(client)):
+    savepoint = instant_path(Instant(instants[3], Action.SAVEPOINT, State.COMPLETED))
+    client.storage.create(savepoint, SavepointMetadata("", 0, "").to_avro())
+    acts: list[Callable[[], object]] = [
+        lambda: upsert(client, CHANGES[0]),
+        lambda: rollback_failed_writes(client),
+        # these would delete the files that it returns to, or save what it takes back
+        lambda: clean(client, LEAST),
+        lambda: create_savepoint(client),
+        lambda: delete_savepoint(client, instants[3]),
+    ]
+    before = {entry.path for entry in client.storage.list(recursive=True) if not entry.is_dir}
+    for act in acts:
         with pytest.raises(TransactionError, match="by another tool; finish it with the tool that began it"):
             act()
+    assert {entry.path for entry in client.storage.list(recursive=True) if not entry.is_dir} == before
 
 
 EAGER = {**KEEP, "hoodie.clean.failed.writes.policy": "EAGER"}
@@ -382,8 +394,9 @@ def test_another_tools_interrupted_rollback_of_a_completed_write_is_left_to_it(c
     rollback = request(client, Action.ROLLBACK, RollbackPlan(instants[1], "commit", requests).to_avro())
     client.storage.create(instant_path(rollback.at(State.INFLIGHT)), b"")
     assert rows_of(client.storage.uri) == states[3]
-    with pytest.raises(TransactionError, match="finish it with the tool that began it"):
-        upsert(client, CHANGES[0])
+    for act in (lambda: upsert(client, CHANGES[0]), lambda: clean(client, LEAST), lambda: create_savepoint(client)):
+        with pytest.raises(TransactionError, match="finish it with the tool that began it"):
+            act()
 
 
 def test_readers_that_are_open_notice(client: TableClient) -> None:

@@ -16,8 +16,11 @@ from table_format.slices.file_slices import latest_base_files, list_data_files, 
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
+from table_writer.commit.restore import restore_table
+from table_writer.services import clean_plan
 from table_writer.services.clean import CleanReport, clean, policy_options
-from table_writer.services.clean_plan import find_horizon, plan_clean
+from table_writer.services.clean_plan import find_horizon, list_files, plan_clean
+from table_writer.services.savepoint import create_savepoint, delete_savepoint
 from table_writer.timeline.options import CleaningPolicy, CleanOptions
 from tests.support import golden_tables, toy_table
 from tests.support.faults import Faults, FaultyStorage, Frozen
@@ -286,9 +289,27 @@ def test_incremental_cleaning_finds_what_full_cleaning_finds(tmp_path):
         options = {"hoodie.cleaner.commits.retained": "2", "hoodie.cleaner.incremental.mode": mode}
         for turn, place in enumerate(steps):
             (overwrite if turn % 5 == 4 else upsert)(client, {place: {"k": turn}}, options)
+            if turn == 2:
+                saved = create_savepoint(client).instant
+            elif turn == 6:
+                restore_table(client, client.timeline().writes[-2].time, options)
+            elif turn == 9:
+                delete_savepoint(client, saved)
         left.append((versions(client), [i.action for i in client.timeline().instants]))
         assert_tidy(storage.uri)
     assert left[0] == left[1]
+
+
+def test_cleans_after_a_restore_look_at_all_partitions_once(client, monkeypatch):
+    options = {"hoodie.clean.commits.retained": "1"}
+    upsert(client, {("p=a", 0): {"k": 1}, ("p=b", 0): {"k": 1}}, options)
+    history(client, 3, options)
+    restore_table(client, client.timeline().writes[-2].time, options)
+    looked = []
+    monkeypatch.setattr(clean_plan, "list_files", lambda *args: looked.append(args[2]) or list_files(*args))
+    history(client, 4, options)
+    assert None in looked
+    assert looked[-2:] == [["p=a"], ["p=a"]]
 
 
 def test_uncommitted_and_foreign_files_are_no_business_of_cleaning(client, storage):
