@@ -17,10 +17,10 @@ from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata.creation import publish_index
 from table_writer.metadata.index_files import BuiltFile
 from table_writer.metadata.index_options import HASH_KEY, IndexOptions, new_layout
+from table_writer.metadata.key_source import KeySource, current_sources, require_keys
 from table_writer.plan.arguments import MOST_GROUPS, check_count
 from table_writer.record_index.before_index import settle_before_index
 from table_writer.record_index.build import Built, IndexBuild, Progress, begun_layouts, clear_builds, count_keys
-from table_writer.record_index.key_source import KeySource, current_sources, require_keys
 from table_writer.timeline.instants import table_lock, unlisted_writes
 from table_writer.timeline.options import ProtocolOptions
 

@@ -24,17 +24,14 @@ from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata.index_options import IndexOptions, with_partitions
+from table_writer.metadata.key_source import KeyReader, KeySource, portions
 from table_writer.plan.path_limits import PathLimits
 from table_writer.record_index.group_file import GroupFile, GroupFileWriter, SliceLocations, finished_files
-from table_writer.record_index.key_source import KeyReader, KeySource
 from table_writer.record_index.runs import RunSet, finished_runs, write_run
 
 FOLDER: Final = ".hoodie/.catalog/record_index_build"
 _LAYOUT: Final = "layout.json"
 _RUNS: Final = "runs"
-_RUN_BYTES: Final = 512 << 20
-_RUN_SOURCES: Final = 256
-_FEWEST_RUNS: Final = 16
 _COUNTED_AT_ONCE: Final = 64
 _FEW_SOURCES: Final = 1000
 
@@ -155,20 +152,6 @@ class IndexBuild:
         if unread:
             raise RecordIndexError(f"{unread[0].base or unread[0].file_id}: its keys were not read; run it again")
         return complete, sum(sum(run.rows) for run in made)
-
-
-def portions(sources: Sequence[KeySource]) -> list[list[KeySource]]:
-    """The slices that each task reads, about the same bytes for each."""
-    most = min(_RUN_BYTES, sum(source.size for source in sources) // _FEWEST_RUNS)
-    tasks: list[list[KeySource]] = []
-    size = 0
-    for source in sources:
-        if not tasks or size >= most or len(tasks[-1]) >= _RUN_SOURCES:
-            tasks.append([])
-            size = 0
-        tasks[-1].append(source)
-        size += source.size
-    return tasks
 
 
 def count_keys(client: TableClient, timeline: Timeline, sources: Sequence[KeySource], mapper: Mapper) -> int:

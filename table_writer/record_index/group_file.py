@@ -21,7 +21,7 @@ from table_format.keys.key_order import sorted_order
 from table_format.storage import Storage
 from table_writer.encoding.record_index_entries import encode_places
 from table_writer.metadata.index_options import IndexFileOptions
-from table_writer.record_index.key_source import KeySource
+from table_writer.metadata.key_source import KeySource
 from table_writer.record_index.runs import RunSet
 
 EXAMPLES: Final = 5

@@ -20,8 +20,8 @@ from table_format.schema.evolution import storage_type
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.execution.executor import Mapper, in_threads
+from table_writer.metadata.key_source import require_keys
 from table_writer.record_index.build import Progress
-from table_writer.record_index.key_source import require_keys
 from table_writer.record_index.touched import (
     LOCATIONS_SCHEMA,
     contents,

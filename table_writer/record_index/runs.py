@@ -23,7 +23,7 @@ from table_format.codecs.arrow_numpy import from_numpy, to_numpy
 from table_format.errors import CorruptFileError, MissingFileError, RecordIndexError
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.storage import Storage, stream_errors
-from table_writer.record_index.key_source import KeyReader, KeySource
+from table_writer.metadata.key_source import KeyReader, KeySource
 
 _COLUMNS: Final[dict[str, pa.DataType]] = {"key": pa.binary(), "source": pa.int32()}
 _SCHEMA: Final = pa.schema(_COLUMNS)

@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 
 from catalog.slices.time_travel import instant_as_of
 from table_format.actions.commit import NO_COMMIT
-from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, schema_of
-from table_format.errors import CorruptFileError, MissingFileError, OptionError, UnsupportedTableError
+from table_format.errors import MissingFileError, OptionError, UnsupportedTableError
 from table_format.instant import Instant
 from table_format.metadata_table.reader import data_files
 from table_format.slices.file_slices import latest_file_slices
@@ -23,8 +22,8 @@ from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_format.timeline.whole import with_archive
 from table_writer.execution.executor import Mapper
-from table_writer.record_index.build import Progress, portions
-from table_writer.record_index.key_source import KeyReader, KeySource, sources_of
+from table_writer.metadata.key_source import KeyReader, KeySource, portions, read_some, sources_of
+from table_writer.record_index.build import Progress
 
 Group = tuple[str, str]
 """Partition path and file id."""
@@ -155,37 +154,13 @@ def read_keys(
         MissingFileError: a file was cleaned meanwhile.
     """
     ordinals = {source.identity: number for number, source in enumerate(sources)}
-    job = functools.partial(_read, KeyReader(client, timeline), wanted)
+    job = functools.partial(read_some, KeyReader(client, timeline), wanted)
     tables = [KEYS_SCHEMA.empty_table()]
     for some in mapper(job, portions(sources)) if sources else ():
         for identity, keys in some:
             numbers = np.full(len(keys), ordinals[identity], dtype=np.int32)
             tables.append(pa.table([keys, from_numpy(numbers)], schema=KEYS_SCHEMA))
     return pa.concat_tables(tables)
-
-
-def _read(
-    reader: KeyReader, wanted: pa.Array[Any] | None, sources: Sequence[KeySource]
-) -> list[tuple[str, pa.Array[Any]]]:
-    read: list[tuple[str, Any]] = []
-    for source in sources:
-        if wanted is not None and not _may_hold(reader, source, wanted):
-            continue
-        for batch in reader.batches(source):
-            keys: Any = batch.cast(pa.string())
-            read.append((source.identity, keys if wanted is None else keys.filter(pc.is_in(keys, value_set=wanted))))
-    return read
-
-
-def _may_hold(reader: KeyReader, source: KeySource, wanted: pa.Array[Any]) -> bool:
-    """Whether a slice may hold one of the keys, by its bloom filter."""
-    if source.base is None or source.logs:
-        return True
-    try:
-        bloom = footer(reader.storage, source.base).bloom
-    except CorruptFileError:  # of a filter; the file itself is read next
-        return True
-    return bloom is None or bool(bloom.may_contain(wanted).any())
 
 
 def contents(client: TableClient, touched: Touched, mapper: Mapper, progress: Progress) -> tuple[pa.Table, pa.Table]:

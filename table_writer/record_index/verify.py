@@ -29,8 +29,9 @@ from table_writer.commit.transaction import WriteTransaction
 from table_writer.execution.executor import Mapper, in_threads
 from table_writer.execution.spill_folder import SpillFolder
 from table_writer.metadata.index_deltas import delta_folder
+from table_writer.metadata.key_source import KeyReader, KeySource, current_sources, portions, require_keys
 from table_writer.record_index.bootstrap import bootstrap_index
-from table_writer.record_index.build import Progress, portions
+from table_writer.record_index.build import Progress
 from table_writer.record_index.compare import (
     DUPLICATE,
     KINDS,
@@ -43,7 +44,6 @@ from table_writer.record_index.compare import (
     write_entries,
 )
 from table_writer.record_index.group_file import SliceLocations
-from table_writer.record_index.key_source import KeyReader, KeySource, current_sources, require_keys
 from table_writer.record_index.runs import RunSet, write_run
 from table_writer.timeline.instants import WITHOUT_FILES
 from table_writer.timeline.options import FailedWrites, ProtocolOptions

@@ -11,7 +11,7 @@ from table_format.table.client import TableClient
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.encoding.record_index_entries import CHANGES_SCHEMA
 from table_writer.metadata.index_deltas import delta_folder, write_delta
-from table_writer.record_index.key_source import KeyReader, current_sources
+from table_writer.metadata.key_source import KeyReader, current_sources
 from tests.support.local_writes import LocalTable
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("x", pa.int64())])

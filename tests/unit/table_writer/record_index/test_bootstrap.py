@@ -157,7 +157,7 @@ class KilledAfter:
 
 
 def test_killed_at_any_step_and_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("table_writer.record_index.build._RUN_SOURCES", 1)
+    monkeypatch.setattr("table_writer.metadata.key_source._RUN_SOURCES", 1)
     table = make(tmp_path, BUCKETS)
     table.write("upsert", rows(0, 20))
     expected = data_places(table.client)

@@ -20,9 +20,9 @@ from table_format.storage import Storage
 from table_format.timeline.timeline import Timeline
 from table_writer.encoding.metadata_records import SCHEMA
 from table_writer.execution.executor import in_threads
+from table_writer.metadata.key_source import KeySource, portions
 from table_writer.record_index import runs as runs_module
-from table_writer.record_index.build import Built, IndexBuild, begun_layouts, clear_builds, portions
-from table_writer.record_index.key_source import KeySource
+from table_writer.record_index.build import Built, IndexBuild, begun_layouts, clear_builds
 
 INSTANTS = [f"2026010100000{number}000" for number in range(10)]
 
@@ -158,7 +158,7 @@ def test_an_index_by_partition_keeps_both(client: Client) -> None:
 
 
 def test_a_restart_goes_on(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("table_writer.record_index.build._RUN_SOURCES", 1)
+    monkeypatch.setattr("table_writer.metadata.key_source._RUN_SOURCES", 1)
     sources = [client.add([f"k{at}-{row}" for row in range(5)], file_id=f"f{at}") for at in range(4)]
     expected = content(client, run(client, ONE_FAMILY, sources))
     clear_builds(client.storage)

@@ -9,9 +9,9 @@ import pytest
 from table_format.errors import ArgumentError, OptionError, RecordIndexError, UndoneWriteError, UnsupportedTableError
 from table_format.table.client import TableClient
 from table_writer.commit.restore import restore_table
+from table_writer.metadata.key_source import KeyReader
 from table_writer.record_index.compare import DUPLICATE, EXTRA, MISSING, WRONG
 from table_writer.record_index.key_changes import changed_entries, index_entries
-from table_writer.record_index.key_source import KeyReader
 from table_writer.record_index.verify import VerifyReport, verify_index
 from tests.support.indexed_tables import BUCKETS, RECORD_INDEX, change_index, data_places, make, rows
 from tests.support.local_writes import LocalTable

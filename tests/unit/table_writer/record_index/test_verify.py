@@ -15,9 +15,9 @@ from table_writer.commit.transaction import WriteTransaction
 from table_writer.execution.executor import in_threads
 from table_writer.metadata.creation import publish_index
 from table_writer.metadata.index_files import BuiltFile
+from table_writer.metadata.key_source import current_sources
 from table_writer.record_index.build import IndexBuild
 from table_writer.record_index.compare import DUPLICATE, EXTRA, KINDS, MISPLACED, MISSING, WRONG
-from table_writer.record_index.key_source import current_sources
 from table_writer.record_index.verify import VerifyReport, verify_index
 from tests.support.indexed_tables import (
     RECORD_INDEX,

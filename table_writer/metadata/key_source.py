@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from table_format.base_file.footer import footer
 from table_format.base_file.reader import base_file_batches
@@ -25,6 +26,9 @@ from table_format.timeline.timeline import Timeline
 from table_writer.encoding.record_index_entries import refuse_long_keys
 
 _BATCH_ROWS: Final = 262_144
+_RUN_BYTES: Final = 512 << 20
+_RUN_SOURCES: Final = 256
+_FEWEST_RUNS: Final = 16
 _KEY_SCHEMA: Final = pa.schema({RECORD_KEY: pa.string()})
 
 
@@ -149,3 +153,51 @@ class KeyReader:
         refuse_long_keys(keys, source.base or source.logs[0])
         binary: pa.BinaryArray = keys.cast(pa.binary())
         return binary
+
+
+def read_some(
+    reader: KeyReader, wanted: pa.Array[Any] | None, sources: Sequence[KeySource]
+) -> list[tuple[str, pa.Array[Any]]]:
+    """The keys of some slices, for one task: pairs of a slice's identity and some of its keys.
+
+    Args:
+        reader: of the table.
+        wanted: the keys in question; files whose bloom filter rules them out are not read. None for all.
+        sources: the slices.
+
+    Raises:
+        MissingFileError: a file was cleaned meanwhile.
+    """
+    read: list[tuple[str, Any]] = []
+    for source in sources:
+        if wanted is not None and not _may_hold(reader, source, wanted):
+            continue
+        for batch in reader.batches(source):
+            keys: Any = batch.cast(pa.string())
+            read.append((source.identity, keys if wanted is None else keys.filter(pc.is_in(keys, value_set=wanted))))
+    return read
+
+
+def _may_hold(reader: KeyReader, source: KeySource, wanted: pa.Array[Any]) -> bool:
+    """Whether a slice may hold one of the keys, by its bloom filter."""
+    if source.base is None or source.logs:
+        return True
+    try:
+        bloom = footer(reader.storage, source.base).bloom
+    except CorruptFileError:  # of a filter; the file itself is read next
+        return True
+    return bloom is None or bool(bloom.may_contain(wanted).any())
+
+
+def portions(sources: Sequence[KeySource]) -> list[list[KeySource]]:
+    """The slices that each task reads, about the same bytes for each."""
+    most = min(_RUN_BYTES, sum(source.size for source in sources) // _FEWEST_RUNS)
+    tasks: list[list[KeySource]] = []
+    size = 0
+    for source in sources:
+        if not tasks or size >= most or len(tasks[-1]) >= _RUN_SOURCES:
+            tasks.append([])
+            size = 0
+        tasks[-1].append(source)
+        size += source.size
+    return tasks
