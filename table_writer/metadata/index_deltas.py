@@ -103,6 +103,18 @@ def read_deltas(storage: Storage, files: Iterable[DeltaFile], group: int, *, enc
     return pa.concat_tables(tables).unify_dictionaries()
 
 
+def deletions(storage: Storage, file: DeltaFile) -> pa.Table:
+    """The changes of a delta file that delete keys which it does not put; schema `CHANGES_SCHEMA`.
+
+    Raises:
+        TransactionError: as of `read_deltas`.
+        CorruptFileError: likewise.
+    """
+    changes = _read(storage, file.path, range(len(file.groups)))
+    gone, puts = changes.filter(changes["deleted"]), changes.filter(pc.invert(changes["deleted"]))
+    return gone.filter(pc.invert(pc.is_in(gone["key"], value_set=one_chunk(puts["key"]))))
+
+
 def _encoded(changes: pa.Table) -> pa.Table:
     for number, name in enumerate(CHANGES_SCHEMA.names):
         if name in ("partition", "file_id"):

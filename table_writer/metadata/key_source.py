@@ -68,10 +68,10 @@ def current_sources(client: TableClient, timeline: Timeline) -> list[KeySource]:
 
 
 def sources_of(slices: pa.Table) -> list[KeySource]:
-    """File slices as sources of keys; columns as `latest_file_slices` returns them."""
+    """File slices as sources of keys; columns as `latest_file_slices` or `latest_base_files` returns them."""
     sources = []
     for row in slices.to_pylist():
-        logs = row["logs"] or []
+        logs = row.get("logs") or []
         size = row["size"] + sum(log["size"] or 0 for log in logs)
         base = row["path"] if row["file_name"] else None
         names = tuple(posixpath.join(row["partition"], log["file_name"]) for log in logs)

@@ -29,6 +29,7 @@ from table_format.errors import CorruptFileError, HudiError, MissingFileError, T
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
 from table_format.meta_columns import META_FIELDS
 from table_format.metadata_table import layout
+from table_format.metadata_table.reader import data_files
 from table_format.slices.file_names import parse_base_file_names
 from table_format.slices.file_slices import FILES_SCHEMA, latest_base_files, list_data_files
 from table_format.storage import Storage
@@ -326,7 +327,18 @@ def _record(
     listed = list_data_files(client.storage, undo.touched)
     before, after = latest_base_files(listed, timeline), latest_base_files(listed, then)
     target = None if undo.target is None else undo.target.time
-    changes = changes_of_index(client, instant.time, before, after, located=target, options=options, mapper=mapper)
+    doubling = [one for one in undo.instants if one.state is State.COMPLETED and _may_double(timeline, one)]
+    changes = changes_of_index(
+        client,
+        timeline,
+        instant.time,
+        before,
+        after,
+        located=target,
+        options=options,
+        mapper=mapper,
+        staying=(lambda: latest_base_files(data_files(client, timeline), then)) if doubling else None,
+    )
     update_metadata_table(
         client,
         instant.time,
@@ -336,6 +348,12 @@ def _record(
         options=options,
         timeline=timeline,
     )
+
+
+def _may_double(timeline: Timeline, write: Instant) -> bool:
+    """Whether a write may have added rows whose keys other files have: inserts need not look keys up."""
+    operation = timeline.commit_metadata(write).operation_type.upper()
+    return "INSERT" in operation or operation == "UNKNOWN"
 
 
 def _resume(client: TableClient, instant: Instant) -> None:
