@@ -113,7 +113,8 @@ def outcome_of(plans: WritePlans, write: IndexedWrite, source: RowSource, finish
     written = write.run(plans.executor, source, finish)
     gone = _replaced(plans, {file.stat.partition_path for file in written})
     replaced = groups_of(gone)
-    changes = plans.index_changes(written, gone)
+    whole = plans.operation is Operation.INSERT_OVERWRITE_TABLE
+    changes = plans.index_changes(written, gone, whole=whole)
     return Outcome(written, replaced, plans.cleared(written), changes, finish.layout)
 
 

@@ -204,12 +204,15 @@ class WritePlans:
             raise OptionError(f"delete_partition needs {registry.PARTITIONS_TO_DELETE.key} or rows")
         return set(distinct_partitions(self.executor, self.source, keys, self.batch)).__contains__
 
-    def index_changes(self, written: Sequence[WrittenFile], replaced: pa.Table) -> list[DeltaFile] | None:
+    def index_changes(
+        self, written: Sequence[WrittenFile], replaced: pa.Table, *, whole: bool = False
+    ) -> list[DeltaFile] | None:
         """The write's changes to the record index; None for a table without one.
 
         Args:
             written: its files.
             replaced: base files of the file groups that it replaces; of `CURRENT_SCHEMA`.
+            whole: these are all file groups of the table.
         """
         if self.layout is None:
             return None
@@ -218,7 +221,13 @@ class WritePlans:
             return changes
         folder = delta_folder(self.transaction.instant)
         return changes + forget_groups(
-            self.client, self.timeline, self.options.texts, folder, replaced.to_pylist(), mapper=self.executor.map
+            self.client,
+            self.timeline,
+            self.options.texts,
+            folder,
+            replaced,
+            whole=whole,
+            mapper=self.executor.map,
         )
 
     def cleared(self, written: Sequence[WrittenFile]) -> Cleared | None:

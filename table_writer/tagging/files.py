@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,17 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from table_format.base_file.reader import read_base_file
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import RecordIndexError, UnsupportedTableError
-from table_format.meta_columns import RECORD_KEY
 from table_format.metadata_table.record_index import RecordIndex
-from table_format.storage import Storage
+from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.encoding.record_index_entries import CHANGES_SCHEMA
 from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata.index_deltas import DeltaFile, write_delta
+from table_writer.metadata.key_source import KeyReader, KeySource
 from table_writer.plan import option_registry as registry
 from table_writer.plan.options import WriteOptions
 from table_writer.slots.current import bucket_numbers, numbered
@@ -192,26 +191,71 @@ def average_record(timeline: Timeline) -> float | None:
 # Fewer files than this are read faster than workers start.
 _FILES_READ_HERE = 8
 
+# Each look-up may read all of the index, so that the keys of many files are looked up at once.
+_FILES_A_TASK = 32
+_KEY_BYTES = 64 << 20
+
 
 @dataclass(frozen=True)
-class ReplacedGroup:
-    """A file group that is replaced.
+class _Forgetting:
+    """The deletion of the keys of replaced file groups from the record index, in tasks.
 
     Attributes:
-        storage: the table's.
+        reader: of the table's keys.
         index: the record index before the write.
         folder: of the write's delta files.
-        partition: of the file group.
-        file_id: its id.
-        path: its base file.
     """
 
-    storage: Storage
+    reader: KeyReader
     index: RecordIndex
     folder: str
-    partition: str
-    file_id: str
-    path: str
+
+    def of_files(self, sources: Sequence[KeySource]) -> list[DeltaFile]:
+        """Delta files for the keys of some files, as far as the index locates them there."""
+        own = file_names_of(*(pa.array([getattr(one, name) for one in sources], pa.string()) for name in _GROUP))
+        deltas: list[DeltaFile] = []
+        waiting: list[tuple[str, Any]] = []
+        for source in sources:
+            waiting += [(source.partition, batch.cast(pa.string())) for batch in self.reader.batches(source)]
+            if sum(keys.nbytes for _, keys in waiting) >= _KEY_BYTES:
+                deltas += self._deleted(self._located(waiting), own)
+                waiting = []
+        return [*deltas, *self._deleted(self._located(waiting), own)] if waiting else deltas
+
+    def of_index(self, group: int, names: Any) -> list[DeltaFile]:
+        """Delta files for the keys of a file group of the index that it locates in some file groups of the table.
+
+        Args:
+            group: its ordinal.
+            names: of those file groups, by `file_names_of`; None for all.
+        """
+        return self._deleted(self.index.group_entries(group), names)
+
+    def _located(self, batches: Sequence[tuple[str, Any]]) -> pa.Table:
+        """Where the index has some keys; each comes with the partition of its file."""
+        keys = pa.chunked_array([keys for _, keys in batches], pa.string())
+        codes = np.repeat(np.arange(len(batches)), [len(keys) for _, keys in batches])
+        partitions: Any = pa.array([partition for partition, _ in batches], pa.string()).take(from_numpy(codes))
+        return self.index.get_record_locations(keys, partitions)
+
+    def _deleted(self, locations: pa.Table, names: Any) -> list[DeltaFile]:
+        """A delta file that deletes locations: of a duplicate row the index may have its key elsewhere."""
+        gone = locations
+        if names is not None:
+            gone = locations.filter(pc.is_in(file_names_of(*(locations[name] for name in _GROUP)), value_set=names))
+        columns = [
+            gone["key"],
+            gone["partition"],
+            pa.nulls(gone.num_rows, pa.string()),
+            from_numpy(np.ones(gone.num_rows, np.bool_)),
+        ]
+        changes = pa.table(columns, schema=CHANGES_SCHEMA)
+        name = f"replaced-{uuid.uuid4()}"
+        delta = write_delta(self.reader.storage, self.folder, name, self.index.layout, changes)
+        return [] if delta is None else [delta]
+
+
+_GROUP = ("partition", "file_id")
 
 
 def forget_groups(
@@ -219,8 +263,9 @@ def forget_groups(
     timeline: Timeline,
     options: Mapping[str, str],
     folder: str,
-    groups: Iterable[Mapping[str, str]],
+    groups: pa.Table,
     *,
+    whole: bool,
     mapper: Mapper,
 ) -> list[DeltaFile]:
     """Delete the keys of replaced file groups from the record index, if it locates them there.
@@ -230,35 +275,41 @@ def forget_groups(
         timeline: as of before the write.
         options: of look-ups.
         folder: for the write's delta files.
-        groups: rows of `CURRENT_SCHEMA`.
+        groups: of `CURRENT_SCHEMA`.
+        whole: these are all file groups of the table.
         mapper: reads many files.
-    """
-    index = RecordIndex.open(client, timeline, dict(options))
-    replaced = [
-        ReplacedGroup(client.storage, index, folder, row["partition"], row["file_id"], row["path"]) for row in groups
-    ]
-    chosen = in_threads if len(replaced) <= _FILES_READ_HERE else mapper
-    return [delta for delta in chosen(forget_group, replaced) if delta is not None]
-
-
-def forget_group(group: ReplacedGroup) -> DeltaFile | None:
-    """Delete the keys of a file group from the index, if it locates them there.
-
-    A key that the index locates elsewhere (of a duplicate row) stays.
 
     Raises:
-        HudiError: the file or the index cannot be read.
+        HudiError: a file or the index cannot be read.
     """
-    keys = one_chunk(read_base_file(group.storage, group.path, [RECORD_KEY])[RECORD_KEY])
-    partitions: Any = pa.array([group.partition], pa.string()).take(from_numpy(np.zeros(len(keys), np.int64)))
-    locations = group.index.get_record_locations(keys, partitions)
-    here = pc.and_(pc.equal(locations["partition"], group.partition), pc.equal(locations["file_id"], group.file_id))
-    gone = locations.filter(here)
-    columns = [
-        gone["key"],
-        gone["partition"],
-        pa.nulls(gone.num_rows, pa.string()),
-        from_numpy(np.ones(gone.num_rows, np.bool_)),
-    ]
-    changes = pa.table(columns, schema=CHANGES_SCHEMA)
-    return write_delta(group.storage, group.folder, f"replaced-{uuid.uuid4()}", group.index.layout, changes)
+    index = RecordIndex.open(client, timeline, dict(options))
+    work = _Forgetting(KeyReader(client, timeline), index, folder)
+    job: Callable[[Any], list[DeltaFile]]
+    items: Sequence[Any]
+    if index.layout.scope == PARTITION or (whole and len(index.layout.families) == 1):
+        job, items = functools.partial(_of_index, work), _index_groups(index.layout, groups)
+        count = len(items)
+    else:
+        sources = [
+            KeySource(row["partition"], row["file_id"], row["instant"], row["path"], (), 0)
+            for row in groups.to_pylist()
+        ]
+        job, count = work.of_files, len(sources)
+        items = [sources[start : start + _FILES_A_TASK] for start in range(0, count, _FILES_A_TASK)]
+    chosen = in_threads if count <= _FILES_READ_HERE else mapper
+    return [delta for deltas in chosen(job, items) for delta in deltas]
+
+
+def _of_index(work: _Forgetting, item: tuple[int, Any]) -> list[DeltaFile]:
+    return work.of_index(*item)
+
+
+def _index_groups(layout: IndexLayout, groups: pa.Table) -> list[tuple[int, Any]]:
+    """Ordinals of the index's file groups that locate keys in some file groups, with the names of these; None: all."""
+    if layout.scope != PARTITION:
+        return [(number, None) for number in range(layout.count)]
+    names = file_names_of(groups["partition"], groups["file_id"])
+    partitions = one_chunk(groups["partition"])
+    of_partition = {name.as_py(): names.filter(pc.equal(partitions, name)) for name in pc.unique(partitions)}
+    owners = [(number, layout.partition_of(layout.family_of(number))) for number in range(layout.count)]
+    return [(number, of_partition[owner]) for number, owner in owners if owner in of_partition]

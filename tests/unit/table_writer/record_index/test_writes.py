@@ -1,6 +1,6 @@
 """Whole write jobs on tables with a record index, with their tasks run in this process."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -141,6 +141,38 @@ def test_writes_by_buckets_keep_the_index_too(tmp_path: Path, scope: str) -> Non
     assert verify_index(local.client).is_right
     locations = RecordIndex.open(local.client).get_record_locations(pa.array(["k0100", "k0011", "k0012"]))
     assert locations["key"].to_pylist() == ["k0100"]
+
+
+@pytest.mark.parametrize("kind", ["RECORD_INDEX", "RECORD_LEVEL_INDEX"])
+@pytest.mark.parametrize("operation", ["insert_overwrite", "insert_overwrite_table", "delete_partition"])
+def test_keys_of_many_replaced_files_are_looked_up_at_once(
+    tmp_path: Path, kind: str, operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sized = {"hoodie__copyonwrite__insert__split__size": "4", "hoodie__copyonwrite__insert__auto__split": "false"}
+    local = table(tmp_path, kind, **sized)
+    local.write("bulk_insert", rows(range(200)))
+    files = len(current_paths(local.client))
+    assert files > 40
+    calls: list[str] = []
+
+    def counted(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            calls.append(name)
+            return plain(*args)
+
+        return call
+
+    for name in ("get_record_locations", "group_entries"):
+        monkeypatch.setattr(RecordIndex, name, counted(name, getattr(RecordIndex, name)))
+    new = None if operation == "delete_partition" else rows([1, 201, 203])
+    local.write(operation, new, partitions=["b"] if new is None else ())
+    by_index = kind == "RECORD_LEVEL_INDEX" or operation == "insert_overwrite_table"
+    assert set(calls) == {"group_entries" if by_index else "get_record_locations"}
+    assert len(calls) <= 6
+    monkeypatch.undo()
+    assert verify_index(local.client).is_right
+    left = {"insert_overwrite": 103, "insert_overwrite_table": 3, "delete_partition": 100}[operation]
+    assert current_rows(local.client).num_rows == left
 
 
 def test_deletes_need_no_partition(tmp_path: Path) -> None:
