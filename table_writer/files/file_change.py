@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -60,7 +61,8 @@ class WrittenFile:
         statistics: of its columns, as a table of the metadata table's exchange schema; None without them.
         work: how it was made.
         index_deltas: delta files of its task's changes to the record index; set on one file of the task.
-        inserted: record keys that are new in the file; only within the task, they do not go to the driver.
+        inserted: record keys that are new in the file, or in the record index; only within the task, they do not go to
+            the driver.
         deleted: record keys that the file no longer holds; only within the task.
         several: the records of which it changed several rows.
     """
@@ -153,6 +155,12 @@ class FileChange:
             new_ordering=incoming.ordering() if self.ordering else [],
         )
 
+    def keys_to_put(self, changes: RowChanges) -> Any:
+        """The keys that the record index is to locate in the file: new ones, and those that it should have had."""
+        fresh = self.incoming.fresh
+        rows = changes.inserted if fresh is None else np.union1d(changes.inserted, np.flatnonzero(fresh))
+        return self.incoming.keys.take(from_numpy(rows))
+
     def written(
         self,
         size: int,
@@ -174,7 +182,7 @@ class FileChange:
             row_count: its rows.
             work: how it was made.
             statistics: of its columns, for the metadata table; None without them.
-            inserted: keys that are new in the file.
+            inserted: keys that are new in the file, or in the record index.
             deleted: keys that it no longer holds.
             inserted_rows: rows that are new in the file; None for as many as `inserted`.
             updated_rows: rows whose values were replaced.
@@ -219,8 +227,9 @@ class FileChange:
             row_count,
             work,
             statistics,
-            inserted=self.incoming.keys.take(from_numpy(changes.inserted)),
+            inserted=self.keys_to_put(changes),
             deleted=deleted,
+            inserted_rows=len(changes.inserted),
             updated_rows=len(changes.replaced),
             deleted_rows=len(changes.gone),
             several=Several.of(self.incoming.keys, changes.by, gone, deleted),

@@ -103,7 +103,7 @@ def _merged(
         gone = old_keys.take(from_numpy(changes.gone))
         deleted = pc.unique(gone)
         counts.several = Several.total((counts.several, Several.of(incoming.keys, changes.by, gone, deleted)))
-        changed_keys(incoming.keys.take(from_numpy(changes.inserted)), deleted)
+        changed_keys(part.keys_to_put(changes), deleted)
         merged = merged_rows(old_keys, incoming.keys, changes)
         added = old.slice(0, 0) if change.plan.delete else part.added
         rows = merged_values(old, added, merged.rows, merged.places, incoming.kept_columns)

@@ -29,6 +29,9 @@ GONE_COLUMN = "_hudi_catalog_gone"
 """Name of a boolean column: true on rows that only delete their key in their file group, regardless of ordering values,
 such as the old location of a record that moves to another partition."""
 
+FRESH_COLUMN = "_hudi_catalog_fresh"
+"""Name of a boolean column: true on rows whose key the record index lacks, where they go into files that have rows."""
+
 FROM_COLUMN = "_hudi_catalog_from"
 """Name under which rows that a condition selected from the table carry a number of their file group, where an index
 finds records: it may know another row of the key. See `group_number`."""

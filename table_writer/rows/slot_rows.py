@@ -21,7 +21,7 @@ from table_format.schema.evolution import conform
 from table_format.schema.nested import holds
 from table_writer.encoding.meta_columns import add_meta_columns
 from table_writer.encoding.record_index_entries import refuse_long_keys
-from table_writer.plan.plan import BUCKET_COLUMN, GONE_COLUMN, FilePlan, KeyPlan
+from table_writer.plan.plan import BUCKET_COLUMN, FRESH_COLUMN, GONE_COLUMN, FilePlan, KeyPlan
 from table_writer.rows.merge import sorted_rows, winners
 from table_writer.rows.number_order import number_order
 from table_writer.rows.ordering import ordering_columns
@@ -119,7 +119,7 @@ Rows = npt.NDArray[np.integer[Any]]
 
 Mask = npt.NDArray[np.bool_]
 
-_NOT_THE_USERS = (RECORD_KEY, PARTITION_PATH, BUCKET_COLUMN, GONE_COLUMN)
+_NOT_THE_USERS = (RECORD_KEY, PARTITION_PATH, BUCKET_COLUMN, GONE_COLUMN, FRESH_COLUMN)
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,11 @@ class Incoming:
         if self.plan.delete:
             return np.ones(len(self.chosen), np.bool_)
         return self._flags(GONE_COLUMN)
+
+    @cached_property
+    def fresh(self) -> Mask | None:
+        """Rows whose key the record index lacks, whether the file has it or not; None for none, or if nobody asks."""
+        return self._flags(FRESH_COLUMN)
 
     @cached_property
     def deletes(self) -> Mask | None:

@@ -287,7 +287,8 @@ class IndexedWrite:
             return []
         slots = int(targets.slots.max()) + 1
         moves = self.tags is not None and self.tags.move
-        placed = PlacePlan(places, targets, moves, assigned, self.partitioned)
+        fills = isinstance(self.index, RecordIndex) and any(current.values())
+        placed = PlacePlan(places, targets, moves, assigned, self.partitioned, fills)
         placing = partial(place_blocks, placed)
         return executor.collect(executor.exchange(rows, placing, slots), partial(write_slots, plan))
 

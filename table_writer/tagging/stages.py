@@ -17,7 +17,7 @@ from table_format.meta_columns import PARTITION_PATH, RECORD_KEY
 from table_format.metadata_table.record_index import RecordIndex
 from table_writer.execution.executor import Block, Place, SplitRows
 from table_writer.execution.slot_rows import SlotRows
-from table_writer.plan.plan import BUCKET_COLUMN, GONE_COLUMN, HOME_COLUMN, TaskIdentity
+from table_writer.plan.plan import BUCKET_COLUMN, FRESH_COLUMN, GONE_COLUMN, HOME_COLUMN, TaskIdentity
 from table_writer.tagging.bucket_keys import BucketKeys
 from table_writer.tagging.placement import Numbers, Placement, Targets, other_rows
 from table_writer.tagging.rows import Profile, homes_of, key_check
@@ -70,6 +70,7 @@ class PlacePlan:
         moves: rows may delete their key at an old location.
         assigned: by task and block the driver's decisions; None if the rows are tagged, or all inserted.
         partitioned: the table has partitions.
+        fills: rows whose key the record index lacks may go to files that have rows: it may lack these rows' keys, too.
     """
 
     places: Placement
@@ -77,6 +78,7 @@ class PlacePlan:
     moves: bool
     assigned: Mapping[Place, Assigned] | None
     partitioned: bool
+    fills: bool = False
 
 
 def spread_blocks(plan: SpreadPlan, blocks: Iterator[Block], _: TaskIdentity) -> Iterator[SplitRows]:
@@ -183,6 +185,8 @@ def _placed(plan: PlacePlan, rows: pa.Table) -> tuple[pa.Table, Numbers]:
     """Rows with final numbers and partitions of their file groups, and the writing task of each."""
     numbers = plan.targets.numbers_of(one_chunk(rows[BUCKET_COLUMN]))
     fresh = np.flatnonzero(numbers == NEW)
+    if plan.fills:
+        rows = rows.append_column(FRESH_COLUMN, from_numpy(numbers == NEW))
     if len(fresh):
         try:
             keys = one_chunk(rows[RECORD_KEY]).take(from_numpy(fresh))

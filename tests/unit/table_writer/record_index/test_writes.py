@@ -16,6 +16,7 @@ from table_format.metadata_table.reader import MetadataTable
 from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.slices.file_names import bucket_of_file_id
+from table_writer.commit.restore import rollback_write
 from table_writer.execution.executor import Block
 from table_writer.plan.plan import TaskIdentity
 from table_writer.record_index.bootstrap import bootstrap_index
@@ -25,7 +26,7 @@ from table_writer.tagging.placement import Home, Placement, Targets
 from table_writer.tagging.rows import key_check
 from table_writer.tagging.stages import Assigned, PlacePlan, place_blocks
 from table_writer.tagging.tagging import Tags
-from tests.support.local_writes import LocalTable
+from tests.support.local_writes import EXECUTORS, LocalTable
 from tests.support.reading import current_paths, current_rows
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
@@ -173,6 +174,29 @@ def test_keys_of_many_replaced_files_are_looked_up_at_once(
     assert verify_index(local.client).is_right
     left = {"insert_overwrite": 103, "insert_overwrite_table": 3, "delete_partition": 100}[operation]
     assert current_rows(local.client).num_rows == left
+
+
+@pytest.mark.parametrize("kind", ["RECORD_INDEX", "RECORD_LEVEL_INDEX"])
+@pytest.mark.parametrize("driver_rows", ["0", "1000"])
+@pytest.mark.parametrize("executor", list(EXECUTORS))
+def test_keys_that_the_index_lacked_are_in_it_once_their_rows_are_written(
+    tmp_path: Path, kind: str, driver_rows: str, executor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"hoodie__catalog__record__index__driver__rows": driver_rows}
+    local = table(tmp_path, kind, executor=executor, **options)
+    local.write("bulk_insert", rows(range(40)))
+    local.write("bulk_insert", rows(range(30)))
+    with monkeypatch.context() as patched:
+        patched.setattr("table_writer.services.undo._may_double", lambda *_: False)
+        rollback_write(local.client, local.client.timeline().writes[-1].time)
+    assert verify_index(local.client).counts["missing"] == 30
+    summary = local.write("upsert", rows(range(20, 50), v=1))
+    assert (summary.rows_updated, summary.rows_inserted) == (20, 10)
+    report = verify_index(local.client)
+    assert report.counts["missing"] == 20
+    local.write("upsert", rows(range(20)))
+    assert verify_index(local.client).is_right
+    assert current_rows(local.client).num_rows == 50
 
 
 def test_deletes_need_no_partition(tmp_path: Path) -> None:
