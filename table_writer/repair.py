@@ -30,7 +30,7 @@ from table_writer.commit.rollback import (
     uncounted_files,
 )
 from table_writer.services.clean import resume_cleans
-from table_writer.services.orphans import Orphan, Reason, Search, find_orphans, list_files
+from table_writer.services.orphans import Orphan, Reason, Search, all_base_files, find_orphans
 from table_writer.timeline import heartbeat
 from table_writer.timeline.instants import table_lock
 from table_writer.timeline.liveness import storage_time_ms
@@ -97,7 +97,7 @@ def repair(client: TableClient, options: Mapping[str, str] | None = None, *, dry
         _log.warning("%s: deleted %s (%d bytes): %s", client.storage.uri, file.path, file.size, file.reason.value)
     storage = client.storage
     oldest_ms = storage_time_ms(storage) - protocol.repair_minutes * _MINUTE_MS
-    files = list_files(storage)
+    files = all_base_files(storage)
     search = find_orphans(client, files, before_ms=oldest_ms, alive=_alive(storage, protocol))
     if search.orphans:
         with table_lock(client, protocol):
@@ -164,7 +164,7 @@ def _foresee_rest(client: TableClient, options: ProtocolOptions, remains: Remain
 
 
 def _foresee(client: TableClient, options: ProtocolOptions) -> RepairReport:
-    remains, files = Remains.of(client.storage), list_files(client.storage)
+    remains, files = Remains.of(client.storage), all_base_files(client.storage)
     timeline = client.timeline()
     _require_rest(timeline)
     rest = _foresee_rest(client, options, remains, timeline)
@@ -181,7 +181,7 @@ def with_orphans(client: TableClient, statistics: TableStats, options: Mapping[s
         statistics: of the table.
         options: as for `repair`.
     """
-    files = list_files(client.storage)
+    files = all_base_files(client.storage)
     search = _search(client, ProtocolOptions.parse(options or {}), files, client.timeline())
     size = sum(file.size for file in search.orphans)
     counts = OrphanStats(len(search.orphans), size, search.young, search.unclear)

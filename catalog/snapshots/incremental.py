@@ -31,6 +31,7 @@ from table_format.errors import (
 )
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State, parse_as_of
 from table_format.meta_columns import COMMIT_TIME
+from table_format.slices.file_names import in_groups
 from table_format.table.client import TableClient
 from table_format.timeline.history import completion_times
 from table_format.timeline.timeline import Timeline
@@ -112,9 +113,7 @@ class InstantRange:
         has_logs: Mask = to_numpy(pc.greater(pc.list_value_length(one_chunk(files.column("logs"))), 0))
         if self.touched is None:
             return has_logs
-        groups = pc.binary_join_element_wise(files.column("partition"), files.column("file_id"), "\0")
-        wanted = pa.array([f"{partition}\0{file_id}" for partition, file_id in self.touched], pa.string())
-        touched: Mask = to_numpy(one_chunk(pc.is_in(groups, wanted)))
+        touched: Mask = to_numpy(in_groups(files, self.touched))
         return has_logs & touched
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import string
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -232,3 +232,15 @@ def parse_log_file_names(names: pa.Array[Any] | pa.ChunkedArray[Any]) -> pa.Tabl
 def _element(lists: Any, index: int) -> Any:
     # list_element fails on an array of no lists
     return pc.list_element(lists, index) if len(lists) > lists.null_count else pa.nulls(len(lists), pa.string())
+
+
+def group_keys(partitions: Any, file_ids: Any) -> Any:
+    """One text per file group that sorts by partition and file id; the separator is NUL, which no path has."""
+    return pc.binary_join_element_wise(one_chunk(partitions), one_chunk(file_ids), "\0")
+
+
+def in_groups(rows: pa.Table, groups: Iterable[tuple[str, str]]) -> Any:
+    """Whether the file group of each row (columns partition and file_id) is one of some, given by these two."""
+    known: Any = pa.array(["\0".join(group) for group in groups], pa.string())
+    columns = (one_chunk(rows[name]).cast(pa.string()) for name in ("partition", "file_id"))
+    return pc.is_in(group_keys(*columns), value_set=known)

@@ -15,12 +15,11 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.config import properties
 from table_format.errors import UnsupportedTableError
 from table_format.hfile.sorted_keys import KeySpans
-from table_format.slices.file_names import LogFileName, parse_base_file_names
+from table_format.slices.file_names import LogFileName, group_keys, parse_base_file_names
 from table_format.slices.log_slices import (
     LOGS_SCHEMA,
     LOGS_TYPE,
     attach_logs,
-    group_keys,
     instants_that,
     keys_still_replaced,
     positions,

@@ -15,7 +15,7 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, val
 from table_format.errors import UnsupportedTableError
 from table_format.instant import State
 from table_format.log.blocks import BlockType, LogBlock, read_log_blocks
-from table_format.slices.file_names import LogFileName, parse_log_file_names
+from table_format.slices.file_names import LogFileName, group_keys, parse_log_file_names
 from table_format.timeline import history
 from table_format.timeline.timeline import Timeline
 
@@ -68,11 +68,6 @@ _ENTRY: Final[list[pa.Field[Any]]] = [pa.field("file_name", pa.string()), pa.fie
 
 #: The logs of a slice in merge order.
 LOGS_TYPE: Final = pa.list_(pa.struct(_ENTRY))
-
-
-def group_keys(partitions: Any, file_ids: Any) -> Any:
-    """One text per file group that sorts by partition and file id; the separator is NUL, which no path has."""
-    return pc.binary_join_element_wise(partitions, file_ids, "\0")
 
 
 def slice_logs(files: pa.Table, bases: pa.Table, timeline: Timeline, as_of: str | None) -> pa.Table:

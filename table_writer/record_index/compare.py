@@ -17,6 +17,7 @@ from table_format.errors import MissingFileError, RecordIndexError
 from table_format.instant import Action, Instant, State
 from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_layout import PARTITION
+from table_format.slices.file_names import group_keys, in_groups
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
@@ -30,7 +31,6 @@ from table_writer.record_index.touched import (
     Touched,
     contents,
     ids_of,
-    in_groups,
     places_of,
     retried_after_cleans,
     touched_slices,
@@ -243,9 +243,8 @@ class _Faults:
 
 def place_numbers(places: SliceLocations, rows: pa.Table) -> Numbers:
     """The ordinal of the slice of each row's partition and file id, -1 where there is none."""
-    join: Any = pc.binary_join_element_wise
-    known = join(pa.array(list(places.partitions), pa.string()), pa.array(list(places.file_ids), pa.string()), "\0")
-    wanted = join(one_chunk(rows["partition"]), one_chunk(rows["file_id"]), "\0")
+    known = group_keys(*(pa.array(list(texts), pa.string()) for texts in (places.partitions, places.file_ids)))
+    wanted = group_keys(rows["partition"], rows["file_id"])
     return to_numpy(pc.fill_null(pc.index_in(wanted, value_set=known), -1)).astype(np.int32)
 
 

@@ -17,6 +17,7 @@ from table_format.errors import ArgumentError
 from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
 from table_format.schema.evolution import storage_type
+from table_format.slices.file_names import in_groups
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.execution.executor import Mapper, in_threads
@@ -26,7 +27,6 @@ from table_writer.record_index.touched import (
     LOCATIONS_SCHEMA,
     contents,
     ids_of,
-    in_groups,
     placed,
     places_of,
     read_keys,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -193,13 +193,6 @@ def places_of(rows: pa.Table) -> Any:
     """Partition, file id and key of each row as one text."""
     columns = [one_chunk(rows[name]).cast(pa.string()) for name in ("partition", "file_id", "key")]
     return pc.binary_join_element_wise(*columns, "\0")
-
-
-def in_groups(rows: pa.Table, groups: Collection[Group]) -> Any:
-    """Whether the file group of each row is one of those."""
-    known = pa.array([f"{partition}\0{file_id}" for partition, file_id in groups], pa.string())
-    columns = [one_chunk(rows[name]).cast(pa.string()) for name in ("partition", "file_id")]
-    return pc.is_in(pc.binary_join_element_wise(*columns, "\0"), value_set=known)
 
 
 def retried_after_cleans(attempt: Callable[[], _T], progress: Progress) -> _T:

@@ -1,1 +1,1 @@
-"""Table services that commits run under the table lock: cleaning."""
+"""Table services that do not write rows: cleaning, savepoints, finding orphans, and taking writes back."""

@@ -19,7 +19,7 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.errors import HudiError, MissingFileError
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State, format_instant_time
 from table_format.metadata_table.reader import MetadataTable, data_files
-from table_format.slices.file_names import parse_base_file_names
+from table_format.slices.file_names import group_keys, parse_base_file_names
 from table_format.slices.file_slices import replaced_file_groups
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
@@ -252,11 +252,8 @@ def _replaced_before(replaced: pa.Table, horizon: Horizon) -> pa.Table:
 
 
 def _in_groups(versions: pa.Table, groups: pa.Table) -> Any:
-    return to_numpy(pc.is_in(_group_keys(versions), _group_keys(groups)))
-
-
-def _group_keys(table: pa.Table) -> Any:
-    return pc.binary_join_element_wise(one_chunk(table["partition"]), one_chunk(table["file_id"]), "\x00")
+    of_version, known = (group_keys(table["partition"], table["file_id"]) for table in (versions, groups))
+    return to_numpy(pc.is_in(of_version, known))
 
 
 def plan_table(

@@ -82,7 +82,7 @@ class Search:
     unlisted: tuple[str, ...] = ()
 
 
-def list_files(storage: Storage) -> pa.Table:
+def all_base_files(storage: Storage) -> pa.Table:
     """All base files below a table's folder, whatever they belong to; tables inside the table are left out.
 
     Returns:
@@ -127,7 +127,8 @@ def find_orphans(
 
     Args:
         client: the table.
-        files: as `list_files` gives them; listed before the timeline is loaded, so that the instants of all are on it.
+        files: as `all_base_files` gives them; listed before the timeline is loaded, so that the instants of all are on
+            it.
         before_ms: files that changed later, in epoch milliseconds, are too young.
         alive: times of writes whose writers show that they are alive.
         timeline: of the table; None loads it.

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from table_format.base_file.footer import footer_of, named_corruption, parquet
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.meta_columns import RECORD_KEY
+from table_format.slices.file_names import group_keys
 from table_format.storage import Storage
 from table_format.threads import in_threads
 from table_writer.rows.several_rows import several_rows
@@ -26,7 +27,7 @@ from table_writer.slots.partition_files import PartitionFiles
 from table_writer.surgery.locate import KeyRange, candidate_groups, key_ranges
 from table_writer.tagging.placement import Home
 from table_writer.tagging.rows import homes_of
-from table_writer.tagging.tagging import NEW, Tags, file_names_of
+from table_writer.tagging.tagging import NEW, Tags
 
 Rows = npt.NDArray[np.int64]
 #: With more distinct keys, hardly a row group has none of them in its range.
@@ -93,7 +94,7 @@ class BucketKeys:
             rows = zip(*(column.to_pylist() for column in columns), strict=True)
             for number, (partition, bucket, path) in enumerate(rows):
                 of.setdefault(Home(partition, bucket), []).append((number, path))
-        return _Files(of, file_names_of(latest["partition"], latest["file_id"]))
+        return _Files(of, group_keys(latest["partition"], latest["file_id"]))
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class _Files:
 
     Attributes:
         of: number and path of each file, by home.
-        names: of all, by number, as `file_names_of` names them.
+        names: of all, by number, as `group_keys` names them.
     """
 
     of: dict[Home, list[tuple[int, str]]]

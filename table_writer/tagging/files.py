@@ -16,6 +16,7 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, val
 from table_format.errors import RecordIndexError, UnsupportedTableError
 from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
+from table_format.slices.file_names import group_keys
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.encoding.record_index_entries import CHANGES_SCHEMA
@@ -27,7 +28,7 @@ from table_writer.plan.options import WriteOptions
 from table_writer.slots.current import bucket_numbers, numbered
 from table_writer.slots.partition_files import PartitionFiles
 from table_writer.tagging.placement import Home, Numbers, Sizing
-from table_writer.tagging.tagging import file_names_of, place_of
+from table_writer.tagging.tagging import place_of
 
 _COMMITS_AVERAGED = 8
 
@@ -60,14 +61,14 @@ class CurrentFiles:
 
     @functools.cached_property
     def names(self) -> Any:
-        """The file groups as `file_names_of` names them."""
-        return file_names_of(self.table["partition"], self.table["file_id"])
+        """The file groups as `group_keys` names them."""
+        return group_keys(self.table["partition"], self.table["file_id"])
 
     def numbers_of(self, groups: Iterable[str]) -> Numbers:
         """Numbers of file groups that the record index names.
 
         Args:
-            groups: as `file_names_of` names them.
+            groups: as `group_keys` names them.
 
         Raises:
             RecordIndexError: the table does not have one.
@@ -95,7 +96,7 @@ class CurrentFiles:
         wanted = pc.is_in(self.table["partition"], value_set=pa.array(partitions, pa.string()))
         numbers = np.flatnonzero(to_numpy(one_chunk(wanted)).astype(np.bool_))
         if busy:
-            known = file_names_of(*(pa.array([group[part] for group in busy], pa.string()) for part in (0, 1)))
+            known = group_keys(*(pa.array([group[part] for group in busy], pa.string()) for part in (0, 1)))
             left_out = to_numpy(pc.is_in(self.names, value_set=known)).astype(np.bool_)
             numbers = numbers[~left_out[numbers]]
         at = from_numpy(numbers)
@@ -212,7 +213,7 @@ class _Forgetting:
 
     def of_files(self, sources: Sequence[KeySource]) -> list[DeltaFile]:
         """Delta files for the keys of some files, as far as the index locates them there."""
-        own = file_names_of(*(pa.array([getattr(one, name) for one in sources], pa.string()) for name in _GROUP))
+        own = group_keys(*(pa.array([getattr(one, name) for one in sources], pa.string()) for name in _GROUP))
         deltas: list[DeltaFile] = []
         waiting: list[tuple[str, Any]] = []
         for source in sources:
@@ -227,7 +228,7 @@ class _Forgetting:
 
         Args:
             group: its ordinal.
-            names: of those file groups, by `file_names_of`; None for all.
+            names: of those file groups, by `group_keys`; None for all.
         """
         return self._deleted(self.index.group_entries(group), names)
 
@@ -242,7 +243,7 @@ class _Forgetting:
         """A delta file that deletes locations: of a duplicate row the index may have its key elsewhere."""
         gone = locations
         if names is not None:
-            gone = locations.filter(pc.is_in(file_names_of(*(locations[name] for name in _GROUP)), value_set=names))
+            gone = locations.filter(pc.is_in(group_keys(*(locations[name] for name in _GROUP)), value_set=names))
         columns = [
             gone["key"],
             gone["partition"],
@@ -308,7 +309,7 @@ def _index_groups(layout: IndexLayout, groups: pa.Table) -> list[tuple[int, Any]
     """Ordinals of the index's file groups that locate keys in some file groups, with the names of these; None: all."""
     if layout.scope != PARTITION:
         return [(number, None) for number in range(layout.count)]
-    names = file_names_of(groups["partition"], groups["file_id"])
+    names = group_keys(groups["partition"], groups["file_id"])
     partitions = one_chunk(groups["partition"])
     of_partition = {name.as_py(): names.filter(pc.equal(partitions, name)) for name in pc.unique(partitions)}
     owners = [(number, layout.partition_of(layout.family_of(number))) for number in range(layout.count)]

@@ -28,7 +28,7 @@ class GroupFiles(Protocol):
         """The path of each group's newest base file.
 
         Args:
-            groups: as `file_names_of` names them.
+            groups: as `group_keys` names them.
 
         Raises:
             RecordIndexError: the table does not have a group.
@@ -62,7 +62,7 @@ def lost_moves(plan: MovePlan, keys: Any, groups: Any, ordering: Mapping[int, An
     Args:
         plan: see `MovePlan`.
         keys: record keys, unique.
-        groups: the file group that has each of them by the index, see `file_names_of`.
+        groups: the file group that has each of them by the index, see `group_keys`.
         ordering: ordering values of the new versions, see `ordering_columns`, by the place of their field among the
             plan's; those of fields that the batch lacks are null.
 

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
 from table_format.errors import TransactionError
+from table_format.slices.file_names import group_keys
 from table_writer.rows.merge import positions_after
-from table_writer.tagging.tagging import NEW, file_names_of
+from table_writer.tagging.tagging import NEW
 
 Numbers = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int64]
@@ -253,7 +254,7 @@ class Targets:
         names: partition paths.
         slots: the writing task of each.
         updated: numbers of the current file groups that rows are tagged with.
-        groups: these, as `file_names_of` names them.
+        groups: these, as `group_keys` names them.
     """
 
     numbers: Numbers
@@ -305,7 +306,7 @@ def slot_targets(updates: Mapping[int, int], places: Placement, current: pa.Tabl
     """
     updated = np.array(sorted(updates), np.int32)
     changed = current.take(from_numpy(updated.astype(np.int64)))
-    groups = file_names_of(changed["partition"], changed["file_id"])
+    groups = group_keys(changed["partition"], changed["file_id"])
     placed = [number for ranges in places.homes.values() for number in ranges.numbers.tolist()]
     numbers = np.array(sorted({*updates, *placed}), np.int32)
     old = numbers[numbers < current.num_rows]

@@ -20,6 +20,7 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, val
 from table_format.errors import RecordError, SchemaError
 from table_format.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from table_format.metadata_table.record_index_shard import Found
+from table_format.slices.file_names import group_keys
 from table_writer.plan.plan import FROM_COLUMN, HOME_COLUMN
 from table_writer.rows.merge import sorted_rows
 from table_writer.rows.ordering import ordering_columns
@@ -82,7 +83,7 @@ class Tags:
         rows: position of the row.
         numbers: of its file group in `groups`; `NEW` for rows to insert.
         gone: the row only deletes its key there.
-        groups: partition and file id of file groups that have keys of the batch, joined as by `file_names_of`.
+        groups: partition and file id of file groups that have keys of the batch, joined as by `group_keys`.
         relied: file groups, named so, that no row goes to, but on account of which rows are left out or inserted.
         elsewhere: of `Known.REPLACE`: partitions in which keys of the batch lie, with their count and an example.
     """
@@ -99,19 +100,14 @@ class Tags:
         return Tags(self.rows[chosen], self.numbers[chosen], self.gone[chosen], self.groups)
 
 
-def file_names_of(partitions: Any, file_ids: Any) -> Any:
-    """Partition and file id as one unique text."""
-    return pc.binary_join_element_wise(one_chunk(partitions), one_chunk(file_ids), _BETWEEN)
-
-
 def place_of(name: str) -> tuple[str, str]:
-    """Partition and file id of a text that `file_names_of` makes."""
+    """Partition and file id of a text that `group_keys` makes."""
     partition, _, file_id = name.partition(_BETWEEN)
     return partition, file_id
 
 
 def partitions_of_names(names: Any) -> Any:
-    """The partition of each of the texts that `file_names_of` makes."""
+    """The partition of each of the texts that `group_keys` makes."""
     return pc.list_element(pc.split_pattern(names, _BETWEEN), 0)
 
 
@@ -152,7 +148,9 @@ def tag_rows(slim: pa.Table, lookup: Lookup | None, plan: TagPlan) -> Tags:
     """
     keys = one_chunk(slim[RECORD_KEY])
     own = one_chunk(slim[PARTITION_PATH]) if PARTITION_PATH in slim.column_names else None
-    identity = keys if own is None or not plan.by_partition else file_names_of(_texts(own), keys)
+    identity = (
+        keys if own is None or not plan.by_partition else pc.binary_join_element_wise(_texts(own), keys, _BETWEEN)
+    )
     ordering = [] if plan.delete else _ordering(slim)
     rows = sorted_rows(identity, unique=True, ordering=ordering)
     keys, own = keys.take(from_numpy(rows)), None if own is None else _texts(own.take(from_numpy(rows)))
@@ -163,7 +161,7 @@ def tag_rows(slim: pa.Table, lookup: Lookup | None, plan: TagPlan) -> Tags:
             homes = one_chunk(locations.places["partition"]).take(from_numpy(locations.codes))
             here = pc.equal(homes, own.take(from_numpy(locations.rows)))
             locations = locations.part(to_numpy(here).astype(np.bool_))
-        named = file_names_of(locations.places["partition"], locations.places["file_id"]).dictionary_encode()
+        named = group_keys(locations.places["partition"], locations.places["file_id"]).dictionary_encode()
         numbers[locations.rows], groups = to_numpy(named.indices)[locations.codes], named.dictionary
         if FROM_COLUMN in slim.column_names:
             _refuse_others(slim, identity, rows, numbers, groups)

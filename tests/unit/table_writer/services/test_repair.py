@@ -14,7 +14,7 @@ from table_writer import repair as repairs
 from table_writer.archive.archive import archive
 from table_writer.repair import RepairReport, repair
 from table_writer.services.clean import clean
-from table_writer.services.orphans import Reason, find_orphans, list_files
+from table_writer.services.orphans import Reason, all_base_files, find_orphans
 from table_writer.timeline.markers import create_marker
 from tests.support import toy_table
 from tests.support.archived_tables import SHORT
@@ -186,7 +186,7 @@ def test_the_rollback_of_an_instant_that_completed_later_does_not_count(client, 
     content = RollbackMetadata(times[-1], 0, [(times[1], Action.COMMIT)]).to_avro()
     later = Instant(f"{int(times[-1]) + 5}", Action.ROLLBACK, State.COMPLETED)
     storage.create(f".hoodie/{later.file_name}", content)
-    search = find_orphans(client, list_files(storage), before_ms=float("inf"), timeline=client.timeline())
+    search = find_orphans(client, all_base_files(storage), before_ms=float("inf"), timeline=client.timeline())
     assert search.orphans == ()
 
 

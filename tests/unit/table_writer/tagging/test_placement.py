@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from table_format.errors import TransactionError
+from table_format.slices.file_names import group_keys
 from table_writer.tagging.placement import Home, Homes, Placement, Sample, Sizing, place_inserts, slot_targets
-from table_writer.tagging.tagging import NEW, file_names_of
+from table_writer.tagging.tagging import NEW
 
 SIZING = Sizing(small=100, most=120, record=10.0)
 
@@ -91,9 +92,9 @@ def test_targets_are_shared_out_among_tasks() -> None:
     assert [targets.names[code] for code in targets.partitions] == ["q", "p", "r", "r"]
     assert targets.slots.tolist() == [0, 1, 2, 0]
     assert targets.positions(np.array([4, 1, 1], np.int32)).tolist() == [3, 0, 0]
-    tagged = pa.array([file_names_of(pa.array(["p"]), pa.array(["f2"]))[0].as_py(), None]).dictionary_encode()
+    tagged = pa.array([group_keys(pa.array(["p"]), pa.array(["f2"]))[0].as_py(), None]).dictionary_encode()
     assert targets.numbers_of(tagged).tolist() == [2, NEW]
-    others = pa.array([file_names_of(pa.array(["p"]), pa.array(["f0"]))[0].as_py()]).dictionary_encode()
+    others = pa.array([group_keys(pa.array(["p"]), pa.array(["f0"]))[0].as_py()]).dictionary_encode()
     assert targets.numbers_of(others.slice(0, 0)).tolist() == []
     with pytest.raises(TransactionError, match="second time"):
         targets.numbers_of(others)

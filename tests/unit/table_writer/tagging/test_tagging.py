@@ -12,16 +12,17 @@ from table_format.errors import RecordError, RecordIndexError, SchemaError
 from table_format.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from table_format.metadata_table.record_index_entries import PLACES_SCHEMA
 from table_format.metadata_table.record_index_shard import Found
+from table_format.slices.file_names import group_keys
 from table_format.storage import Storage
 from table_writer.encoding.base_file import write_base_file
 from table_writer.encoding.meta_columns import add_meta_columns
 from table_writer.tagging.files import CurrentFiles
 from table_writer.tagging.moves import MovePlan
 from table_writer.tagging.rows import Profile
-from table_writer.tagging.tagging import NEW, Known, TagPlan, Tags, file_names_of, place_of, slim_rows, tag_rows
+from table_writer.tagging.tagging import NEW, Known, TagPlan, Tags, place_of, slim_rows, tag_rows
 
 PARTITIONS = pa.array(["p", "q", "q"])
-FILES = file_names_of(PARTITIONS, pa.array(["f0", "f1", "f2"]))
+FILES = group_keys(PARTITIONS, pa.array(["f0", "f1", "f2"]))
 HOMES = {"a": ("p", "f0"), "b": ("q", "f1"), "c": ("q", "f2")}
 
 
@@ -144,7 +145,7 @@ def test_an_index_of_other_files_is_an_error() -> None:
 
 
 def test_partition_and_file_id_are_not_mixed_up() -> None:
-    names = file_names_of(pa.array(["a", "ab"]), pa.array(["bc", "c"])).to_pylist()
+    names = group_keys(pa.array(["a", "ab"]), pa.array(["bc", "c"])).to_pylist()
     assert len(set(names)) == 2
 
 
