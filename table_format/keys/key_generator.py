@@ -77,6 +77,11 @@ class KeySpec:
             )
 
     @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of the record key; of a nested field the one that holds it."""
+        return tuple(dict.fromkeys(field.split(".", 1)[0] for field in self.record_key_fields))
+
+    @property
     def prefixed(self) -> bool:
         """Whether record keys are `field:value,…` rather than a plain value."""
         if len(self.record_key_fields) > 1 or self.generator == "GLOBAL_DELETE":

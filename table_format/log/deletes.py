@@ -58,6 +58,7 @@ def _schema() -> Any:
 
 
 SCHEMA = _schema()
+_TIMESTAMP = f"{_NAMESPACE}.TimestampMicrosWrapper"
 NATURAL_ORDER = (f"{_NAMESPACE}.IntWrapper", {"value": 0})
 
 
@@ -69,7 +70,8 @@ class DeletedRecord:
         key: the record key.
         partition: the partition path, or the partition of the metadata table.
         ordering: value of the ordering field, a list for several; None, like Java's int 0, for a delete that always
-            wins over earlier versions. A 0 of another type is an ordinary value.
+            wins over earlier versions. A 0 of another type is an ordinary value. A TimestampMicros is a `datetime64`;
+            a Long may be a timestamp too, in the unit of its column.
     """
 
     key: str | None
@@ -175,5 +177,9 @@ def _ordering(wrapped: Any) -> Any:
         return None
     name, record = wrapped
     if "wrappedValues" in record:
-        return [None if value is None else value[1]["value"] for value in record["wrappedValues"] or []]
-    return None if (name, record) == NATURAL_ORDER else record["value"]
+        return [None if value is None else _value(*value) for value in record["wrappedValues"] or []]
+    return None if (name, record) == NATURAL_ORDER else _value(name, record)
+
+
+def _value(wrapper: str, record: dict[str, Any]) -> Any:
+    return np.datetime64(record["value"], "us") if wrapper == _TIMESTAMP else record["value"]

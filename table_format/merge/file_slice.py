@@ -100,7 +100,7 @@ def _read_logs(
 
 
 def _needed(schema: pa.Schema, wanted: Sequence[str], rules: MergeRules) -> pa.Schema:
-    key = [RECORD_KEY] if rules.keys is None else list(rules.keys.spec.record_key_fields)
+    key = (RECORD_KEY,) if rules.keys is None else rules.keys.spec.key_columns
     names = {*wanted, *key, *merge_columns(schema, rules)}
     return pa.schema([field.with_nullable(nullable=True) for field in schema if field.name in names])
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from table_format.codecs.arrow_numpy import Mask, one_chunk, to_numpy
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.keys.key_generator import KeyGenerator
+from table_format.keys.key_text import raw_column
 from table_format.log.blocks import BlockType, LogBlock
 from table_format.log.deletes import DeletedRecord, read_deletes
 from table_format.log.records import is_partial, read_records
@@ -26,6 +27,8 @@ from table_format.table.schema_history import SchemaHistory
 arrow: Any = pa
 OPERATION = "_hoodie_operation"
 _DELETING = ("D", "-U")
+_MILLIS = (pa.timestamp("ms"), pa.timestamp("ms", "UTC"))
+_COARSER = {"s": "second", "ms": "millisecond"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +111,18 @@ class BlockReader:
         if self.history is not None:
             table = self.history.renamed(str(block.instant), table)
         names = set(table.column_names) if is_partial(block) else set(self.schema.names)
-        keys = record_keys(table, self.rules.keys, block.path)
+        lost = [name for name in self._key_columns() if name not in table.column_names]
+        if lost:
+            reason = f"records without {lost[0]}, in a table that has it in all files"
+            raise CorruptFileError(block.path, block.offset, reason)
         missing = [name for name in self.rules.ordering_fields if name not in names and self.rules.by_ordering]
         if missing:
             raise UnsupportedTableError(f"{block.path}: a partial update without the ordering field {missing[0]!r}")
-        return conform(table, self.schema), keys, names
+        table = conform(table, self.schema)
+        return table, record_keys(table, self.rules.keys, block.path), names
 
     def _key_columns(self) -> tuple[str, ...]:
-        return (RECORD_KEY,) if self.rules.keys is None else self.rules.keys.spec.record_key_fields
+        return (RECORD_KEY,) if self.rules.keys is None else self.rules.keys.spec.key_columns
 
     def _deletes(self, block: LogBlock) -> tuple[pa.Table, Any, Mask]:
         records = read_deletes(block)
@@ -213,16 +220,22 @@ def merge_columns(schema: pa.Schema, rules: MergeRules) -> list[str]:
 
 
 def record_keys(table: pa.Table, keys: KeyGenerator | None, path: str) -> Any:
-    """Record keys of rows; without meta columns they are computed by the key generator.
+    """Record keys of rows in the table's columns; without meta columns they are computed by the key generator.
 
     Raises:
         CorruptFileError: the rows have no keys.
     """
     if keys is not None:
-        return keys.record_keys(table).cast(pa.string())
+        columns = {name: _in_its_unit(raw_column(table, name)) for name in keys.spec.record_key_fields}
+        return keys.record_keys(pa.table(columns)).cast(pa.string())
     if RECORD_KEY not in table.column_names:
         raise CorruptFileError(path, 0, f"records without {RECORD_KEY}, in a table that has it in all files")
     return one_chunk(table.column(RECORD_KEY))
+
+
+def _in_its_unit(column: Any) -> Any:
+    """A key column, milliseconds as numbers: Avro's and Flink's writers make keys of these, which deletes name."""
+    return column.cast(pa.int64()) if column.type in _MILLIS else column
 
 
 def has_operations(blocks: Sequence[LogBlock]) -> bool:
@@ -231,12 +244,22 @@ def has_operations(blocks: Sequence[LogBlock]) -> bool:
 
 
 def _stored_as(values: Any, kind: pa.DataType) -> Any:
-    """Cast ordering values from delete blocks' wrapper types (days, microseconds) to the column's type."""
+    """Cast ordering values from delete blocks' wrapper types to the column's type.
+
+    A Date is an integer, of days. A Long is what Avro and Flink store in a timestamp column, in its unit; the
+    microseconds of a TimestampMicros are cut to that unit, as in the column's values.
+    """
+    if pa.types.is_timestamp(values.type):
+        if not isinstance(kind, pa.TimestampType):
+            return values.cast(pa.int64()).cast(kind)
+        coarser = _COARSER.get(kind.unit)
+        cut = values if coarser is None else pc.floor_temporal(values, unit=coarser)
+        return cut.cast(pa.timestamp(kind.unit)).cast(kind)
     if pa.types.is_integer(values.type):
         if pa.types.is_date32(kind):
             return values.cast(pa.int32()).cast(kind)
-        if pa.types.is_timestamp(kind):
-            return values.cast(pa.timestamp("us", getattr(kind, "tz", None))).cast(kind)
+        if isinstance(kind, pa.TimestampType):
+            return values.cast(pa.int64()).cast(pa.timestamp(kind.unit)).cast(kind)
     return values.cast(kind)
 
 

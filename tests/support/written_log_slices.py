@@ -85,7 +85,8 @@ def positioned(rows, base="0"):
 
 def ordered_deletes(instant, keys, wrapper, value, header=None):
     """A delete block whose records have an ordering value of that type."""
-    ordering = (f"org.apache.hudi.avro.model.{wrapper}Wrapper", {"value": value})
+    member = "wrappedValues" if wrapper == "Array" else "value"
+    ordering = (f"org.apache.hudi.avro.model.{wrapper}Wrapper", {member: value})
     listed = [{"recordKey": key, "partitionPath": "", "orderingVal": ordering} for key in keys]
     out = io.BytesIO()
     fastavro.schemaless_writer(out, deletes.SCHEMA, {"deleteRecordList": listed})
@@ -93,7 +94,7 @@ def ordered_deletes(instant, keys, wrapper, value, header=None):
     return write_log_block(BlockType.DELETE, {0: instant, 2: "{}", **(header or {})}, content)
 
 
-def read(base, blocks, rules, schema=None):
+def read(base, blocks, rules, schema=None, columns=None):
     """The merged rows of base rows (none for no base file) and log blocks, one log file a block; all instants count."""
     arrow = schema or avro_to_arrow(SCHEMA)
     with tempfile.TemporaryDirectory() as folder:
@@ -107,4 +108,4 @@ def read(base, blocks, rules, schema=None):
             pq.write_table(pa.Table.from_pylist(base, arrow), os.path.join(folder, path))
         storage = Storage(folder)
         timeline = Timeline(storage, (Instant("999", "deltacommit", State.COMPLETED),))
-        return read_file_slice(storage, path, logs, schema=arrow, columns=None, rules=rules, timeline=timeline)
+        return read_file_slice(storage, path, logs, schema=arrow, columns=columns, rules=rules, timeline=timeline)

@@ -1,0 +1,89 @@
+"""Log records as they are read for a merge: ordering values and keys of delete blocks, marks of deletes."""
+
+import datetime as dt
+
+import pytest
+
+from table_format.codecs.avro_schema import avro_to_arrow
+from table_format.config.table_config import TableConfig
+from table_format.log.deletes import DeletedRecord
+from table_format.merge.rules import MergeRules
+from table_writer.encoding.log_blocks import write_delete_block
+from tests.support.written_log_slices import SCHEMA, avro_block, ordered_deletes, read, row
+
+EVENT = MergeRules(("ts",), logs_by_ordering=True, base_by_ordering=True)
+SECOND = 1_700_000_000
+UNITS = {"millis": 10**3, "micros": 10**6}
+
+
+def retyped(name, kind):
+    """The schema with a column of another type."""
+    changed = {"name": name, "type": ["null", kind], "default": None}
+    return {**SCHEMA, "fields": [changed if field["name"] == name else field for field in SCHEMA["fields"]]}
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("local", [False, True])
+@pytest.mark.parametrize("wrapper", ["Long", "TimestampMicros", "Array"])
+def test_deletes_by_timestamps_of_any_unit(unit, local, wrapper):
+    """A Long counts in the column's unit, a TimestampMicros in microseconds, of which the column's values lose some."""
+    schema = retyped("ts", {"type": "long", "logicalType": f"{'local-' * local}timestamp-{unit}"})
+    micros = UNITS[unit] if wrapper == "Long" else 10**6
+    odd = 0 if wrapper == "Long" else 123
+
+    def at(second):
+        return dt.datetime.fromtimestamp(second, dt.UTC).replace(tzinfo=None if local else dt.UTC)
+
+    rows = [row("before", at(SECOND - 1), "x"), row("same", at(SECOND), "x"), row("after", at(SECOND + 1), "x")]
+    value = SECOND * micros + (odd if unit == "millis" else 0)
+    keys = [one["_hoodie_record_key"] for one in rows]
+    if wrapper == "Array":
+        member = ("org.apache.hudi.avro.model.TimestampMicrosWrapper", {"value": value})
+        gone = ordered_deletes("2", keys, wrapper, [member])
+    else:
+        gone = ordered_deletes("2", keys, wrapper, value)
+    arrow = avro_to_arrow(schema)
+    for base, blocks in ((rows, [gone]), ([], [avro_block("1", rows, schema), gone])):
+        assert read(base, blocks, EVENT, arrow)["_hoodie_record_key"].to_pylist() == ["after"]
+
+
+def without_meta_columns(**values):
+    named = {
+        "hoodie.table.name": "t",
+        "hoodie.table.version": "9",
+        "hoodie.table.keygenerator.type": "NON_PARTITION",
+        "hoodie.populate.meta.fields": "false",
+        "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
+    }
+    return MergeRules.of(TableConfig({**named, **{key.replace("__", "."): value for key, value in values.items()}}))
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("fields", ["id", "id,w"])
+def test_deleted_keys_of_timestamps_are_in_the_columns_unit(unit, fields):
+    kind = {"type": "long", "logicalType": f"timestamp-{unit}"}
+    schema = retyped("_hoodie_record_key", kind)
+    schema["fields"][0]["name"] = "id"
+    rules = without_meta_columns(
+        hoodie__table__recordkey__fields=fields,
+        hoodie__table__keygenerator__type="NON_PARTITION" if fields == "id" else "COMPLEX",
+    )
+    rows = [{**row(None, 1, "x", w=7), "id": dt.datetime.fromtimestamp(SECOND + n, dt.UTC)} for n in range(3)]
+    new = avro_block("1", [{**rows[0], "v": "new"}], schema)
+    value = (SECOND + 2) * UNITS[unit]
+    gone = write_delete_block("2", "{}", [DeletedRecord(str(value) if fields == "id" else f"id:{value},w:7", "")])
+    assert read(rows, [new, gone], rules, avro_to_arrow(schema))["v"].to_pylist() == ["new", "x"]
+
+
+def test_a_nested_record_key_is_read_whatever_columns_are():
+    inner = {"type": "record", "name": "inner", "fields": [{"name": "id", "type": ["null", "long"]}]}
+    fields = [{"name": "s", "type": ["null", inner]}, {"name": "v", "type": ["null", "string"], "default": None}]
+    schema = {"type": "record", "name": "row", "fields": fields}
+    rules = without_meta_columns(hoodie__table__recordkey__fields="s.id")
+    base = [{"s": {"id": number}, "v": "base"} for number in range(3)]
+    blocks = [avro_block("1", [{"s": {"id": 1}, "v": "new"}], schema)]
+    blocks.append(write_delete_block("2", "{}", [DeletedRecord("2", "")]))
+    for columns in (None, ["v"], ["s", "v"]):
+        merged = read(base, blocks, rules, avro_to_arrow(schema), columns)
+        assert merged["v"].to_pylist() == ["base", "new"]
+    assert read(base, blocks, rules, avro_to_arrow(schema), ["s"])["s"].to_pylist() == [{"id": 0}, {"id": 1}]
