@@ -118,6 +118,8 @@ def named_corruption(path: str, stream: Any) -> Iterator[None]:
 
 types = pa.types
 _EXACT = Context(prec=80)
+_FOUR_DIGITS = range(-719_528, 2_932_897)
+"""The days from 0000-01-01 to 9999-12-31, by their number since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +229,8 @@ def _converted(values: list[Any], stored: pa.DataType, kind: pa.DataType) -> Any
         values = [Decimal(number).scaleb(-stored.scale, _EXACT) for number in numbers]
     try:
         if types.is_date(stored):
+            if types.is_string(kind) and not all(day in _FOUR_DIGITS for day in values):
+                return None  # texts of other years have another order than their dates
             return pa.array(values, pa.int32()).cast(stored).cast(kind)
         if types.is_timestamp(stored):
             return pa.array(values, pa.int64()).cast(stored).cast(kind)

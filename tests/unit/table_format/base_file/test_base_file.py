@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog.rows.json_rows import json_lines
-from table_format.base_file.footer import footer
+from table_format.base_file.footer import footer, footer_statistics
 from table_format.base_file.reader import first_rows, read_base_file
 from table_format.codecs.avro_schema import schema_text
 from table_format.errors import CorruptFileError, MissingFileError, SchemaError
@@ -44,6 +44,25 @@ def test_footers_of_apache(golden, name):
     assert parsed.size == os.path.getsize(os.path.join(golden.base, name))
     assert (parsed.min_key, parsed.max_key) == key_range(keys)
     assert parsed.bloom is None or parsed.bloom.may_contain(keys.combine_chunks()).all()
+
+
+@pytest.mark.parametrize(
+    ("days", "bounds"),
+    [
+        ([-719_528, 0], ("0000-01-01", "1970-01-01")),
+        ([0, 2_932_896], ("1970-01-01", "9999-12-31")),
+        ([-719_529, 0], (None, None)),
+        ([0, 2_932_897], (None, None)),
+    ],
+)
+def test_dates_that_are_texts_now_have_bounds_where_both_have_one_order(tmp_path, days, bounds):
+    dates = pa.array([days[0], None, days[1]], pa.int32()).cast(pa.date32())
+    pq.write_table(pa.table({"d": dates}), tmp_path / "f.parquet")
+    parsed = footer(Storage(str(tmp_path)), "f.parquet")
+    text = footer_statistics(parsed, "d", pa.string())
+    assert tuple(bound if bound is None else bound.as_py() for bound in (text.lower, text.upper)) == bounds
+    assert (text.null_count, text.row_count) == (1, 3)
+    assert footer_statistics(parsed, "d", pa.date32()).lower == dates[0]
 
 
 def test_columns_that_a_file_lacks_or_holds_narrower(tmp_path):
