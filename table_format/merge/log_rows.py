@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from table_format.codecs.arrow_numpy import Mask, one_chunk, to_numpy
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.keys.key_generator import KeyGenerator
-from table_format.keys.key_text import raw_column
+from table_format.keys.key_text import key_texts, raw_column
 from table_format.log.blocks import BlockType, LogBlock
 from table_format.log.deletes import DeletedRecord, read_deletes
 from table_format.log.records import is_partial, read_records
@@ -166,9 +166,20 @@ class BlockReader:
         if OPERATION in table.column_names:
             marked |= _mask(pc.is_in(table.column(OPERATION), value_set=pa.array(_DELETING)))
         if self.rules.delete_field in table.column_names:
-            text = table.column(str(self.rules.delete_field)).cast(pa.string())
+            text = self._delete_field_text(table.column(str(self.rules.delete_field)))
             marked |= _mask(pc.equal(text, self.rules.delete_marker))
         return marked
+
+    def _delete_field_text(self, column: Any) -> Any:
+        """Java's text of each value of the column that marks deletes: Hudi compares it with the marker."""
+        kind, types = column.type, pa.types
+        number = types.is_integer(kind) or types.is_floating(kind)
+        if not (number or types.is_string(kind) or types.is_boolean(kind)):
+            raise UnsupportedTableError(
+                f"hoodie.payload.delete.field: column {self.rules.delete_field!r} is {kind}, whose text Hudi's readers "
+                "make differently; it must be text, a number or a boolean"
+            )
+        return key_texts(column, str(self.rules.delete_field))
 
     def _without_order(self, table: pa.Table) -> Mask:
         """Records whose ordering value is missing or Java's default, an int 0."""
@@ -195,7 +206,12 @@ def _check_defaults(block: LogBlock) -> None:
 
     Hudi compares a value with its column's default by the identity of Java objects, which is exact for null alone.
     """
-    name = _with_default(block.schema_json or "{}")
+    try:
+        name = _with_default(block.schema_json or "{}")
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        raise CorruptFileError(
+            block.path, block.offset, f"the block's schema is not an Avro schema: {error!r}"
+        ) from error
     if name is not None:
         raise UnsupportedTableError(
             f"{block.path}: column {name!r} has a default other than null; which of its values partial update mode "

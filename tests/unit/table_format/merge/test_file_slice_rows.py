@@ -237,6 +237,19 @@ def test_partial_updates_leave_other_columns():
     ]
 
 
+def test_values_before_a_delete_are_filled_in_from_the_base_file_only():
+    """As in Hudi: the log records are merged first, and their result with the base row."""
+    gone = write_delete_block("2", "{}", [DeletedRecord("a", "")])
+    fields = [field for field in SCHEMA["fields"] if field["name"] != "w"]
+    part = avro_block("3", [row("a", 9, "new")], {**SCHEMA, "fields": fields}, {HeaderKey.IS_PARTIAL: "true"})
+    null = avro_block("3", [row("a", 9, "new")])
+    old = row("a", 1, "old", w=1)
+    for rules, new in ((EVENT, part), (MergeRules(("ts",), nulls_keep=True), null)):
+        assert read([old], [gone, new], rules)["w"].to_pylist() == [1]
+        assert read([], [avro_block("1", [old]), gone, new], rules)["w"].to_pylist() == [None]
+        assert read([old], [avro_block("1", [{**old, "w": 2}]), gone, new], rules)["w"].to_pylist() == [1]
+
+
 def test_a_partial_update_needs_the_ordering_field():
     schema = {**SCHEMA, "fields": [field for field in SCHEMA["fields"] if field["name"] != "ts"]}
     block = avro_block("1", [row("a", 1, "x")], schema, {HeaderKey.IS_PARTIAL: "true"})

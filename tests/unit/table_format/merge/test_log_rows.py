@@ -1,14 +1,19 @@
 """Log records as they are read for a merge: ordering values and keys of delete blocks, marks of deletes."""
 
 import datetime as dt
+import io
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.config.table_config import TableConfig
+from table_format.errors import CorruptFileError, UnsupportedTableError
+from table_format.log.blocks import BlockType, HeaderKey
 from table_format.log.deletes import DeletedRecord
 from table_format.merge.rules import MergeRules
-from table_writer.encoding.log_blocks import write_delete_block
+from table_writer.encoding.log_blocks import write_delete_block, write_log_block
 from tests.support.written_log_slices import SCHEMA, avro_block, ordered_deletes, read, row
 
 EVENT = MergeRules(("ts",), logs_by_ordering=True, base_by_ordering=True)
@@ -87,3 +92,43 @@ def test_a_nested_record_key_is_read_whatever_columns_are():
         merged = read(base, blocks, rules, avro_to_arrow(schema), columns)
         assert merged["v"].to_pylist() == ["base", "new"]
     assert read(base, blocks, rules, avro_to_arrow(schema), ["s"])["s"].to_pylist() == [{"id": 0}, {"id": 1}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "marker"),
+    [
+        ("double", 1.0, "1.0"),
+        ("float", 1e10, "1.0E10"),
+        ("long", -1, "-1"),
+        ("boolean", True, "true"),
+        ("string", "D", "D"),
+    ],
+)
+def test_marks_of_deletes_compare_as_javas_text(kind, value, marker):
+    schema = retyped("v", kind)
+    rules = MergeRules(("ts",), delete_field="v", delete_marker=marker)
+    rows = [row("a", 2, value), row("b", 2, None)]
+    assert read([], [avro_block("1", rows, schema)], rules, avro_to_arrow(schema))["ts"].to_pylist() == [2]
+
+
+INNER = {"type": "record", "name": "inner", "fields": [{"name": "x", "type": "int"}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [("bytes", b"\xff"), (INNER, {"x": 1}), ({"type": "int", "logicalType": "date"}, 1)]
+)
+def test_marks_of_deletes_that_readers_take_otherwise_are_refused(kind, value):
+    schema = retyped("v", kind)
+    rules = MergeRules(("ts",), delete_field="v", delete_marker="D")
+    with pytest.raises(UnsupportedTableError, match=r"hoodie.payload.delete.field.*'v'"):
+        read([], [avro_block("1", [row("a", 2, value)], schema)], rules, avro_to_arrow(schema))
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"fields": [1]}', '{"fields": [{"default": 1}]}'])
+def test_a_damaged_schema_of_a_parquet_block_is_named(text):
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([row("a", 2, "x")], avro_to_arrow(SCHEMA)), out)
+    header = {HeaderKey.INSTANT_TIME: "1", HeaderKey.SCHEMA: text}
+    block = write_log_block(BlockType.PARQUET_DATA, header, out.getvalue())
+    with pytest.raises(CorruptFileError, match=r"\.f-0_1\.log\.1_0-0-0.*not an Avro schema"):
+        read([], [block], MergeRules(("ts",), nulls_keep=True))
