@@ -156,7 +156,7 @@ def _with_path_values(snapshot: Snapshot, files: FileSlice, table: pa.Table) -> 
     if not snapshot.config.drop_partition_columns:
         return table
     path_values = snapshot.path_values()
-    partition = snapshot.partitions.index(files.partition)
+    partition = snapshot.slices.partition_numbers[files.partition]
     known = not isinstance(path_values, CannotPrune) and bool(path_values.known[partition])
     values = {} if isinstance(path_values, CannotPrune) or not known else path_values.values
     fields = {name.lower() for name in snapshot.config.partition_fields}

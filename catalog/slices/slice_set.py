@@ -100,6 +100,11 @@ class SliceSet:
         return (main, (self.main.num_rows, len(self))) if self.tail.num_rows else (main,)
 
     @functools.cached_property
+    def partition_numbers(self) -> dict[str, int]:
+        """For each path of a partition, its place in `partitions`."""
+        return {path: number for number, path in enumerate(self.partitions)}
+
+    @functools.cached_property
     def live_bytes(self) -> int:
         """Bytes of the slices that are not dead."""
         return int((self.sizes if self.live is None else self.sizes[self.live]).sum())
@@ -123,7 +128,7 @@ class SliceSet:
 
     def positions(self, partitions: list[str], file_ids: list[str]) -> Rows:
         """Positions of the live slices of some file groups; -1 for groups without one."""
-        numbers = {path: number for number, path in enumerate(self.partitions)}
+        numbers = self.partition_numbers
         return np.array([self._position(numbers.get(p, -1), f) for p, f in zip(partitions, file_ids, strict=True)], int)
 
     def with_changes(self, slices: pa.Table, before: Rows, dead: Rows, names: pa.Array[Any]) -> SliceSet:
@@ -137,7 +142,7 @@ class SliceSet:
         """
         slices = _without_paths(slices)
         paths: Any = one_chunk(slices.column("partition")).dictionary_encode()
-        numbers = {path: number for number, path in enumerate(self.partitions)}
+        numbers = dict(self.partition_numbers)
         codes = np.array([numbers.setdefault(path, len(numbers)) for path in paths.dictionary.to_pylist()], np.int64)
         has_logs, sizes = _logs(slices)
         live = np.ones(len(self) + slices.num_rows, np.bool_)
