@@ -120,12 +120,21 @@ def read_deleted_keys(block: LogBlock) -> list[bytes]:
         CorruptFileError: the content does not follow the format.
         UnsupportedTableError: versions 1 and 2.
     """
+    keys = read_uniform_keys(block)
+    if keys is not None:
+        return keys
+    return [record.key.encode() for record in read_deletes(block) if record.key is not None]
+
+
+def read_uniform_keys(block: LogBlock) -> list[bytes] | None:
+    """Keys of a delete block whose records are all of one partition and without ordering values; None for others.
+
+    The keys are bytes as stored, not checked to be UTF-8.
+    """
     content = bytes(block.content)
     if len(content) > HEAD.size and HEAD.unpack_from(content) == (VERSION, len(content) - HEAD.size):
-        keys = _uniform_keys(content[HEAD.size :])
-        if keys is not None:
-            return keys
-    return [record.key.encode() for record in read_deletes(block) if record.key is not None]
+        return _uniform_keys(content[HEAD.size :])
+    return None
 
 
 def _uniform_keys(payload: bytes) -> list[bytes] | None:

@@ -10,8 +10,9 @@ import pytest
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.config.table_config import TableConfig
 from table_format.errors import CorruptFileError, UnsupportedTableError
-from table_format.log.blocks import BlockType, HeaderKey
+from table_format.log.blocks import BlockType, HeaderKey, read_log_blocks
 from table_format.log.deletes import DeletedRecord
+from table_format.merge.log_rows import BlockReader
 from table_format.merge.rules import MergeRules
 from table_writer.encoding.log_blocks import write_delete_block, write_log_block
 from tests.support.written_log_slices import SCHEMA, avro_block, ordered_deletes, read, row
@@ -132,3 +133,25 @@ def test_a_damaged_schema_of_a_parquet_block_is_named(text):
     block = write_log_block(BlockType.PARQUET_DATA, header, out.getvalue())
     with pytest.raises(CorruptFileError, match=r"\.f-0_1\.log\.1_0-0-0.*not an Avro schema"):
         read([], [block], MergeRules(("ts",), nulls_keep=True))
+
+
+def deleted(block):
+    """The keys and masks of a delete block as it is read for a merge."""
+    (one,) = read_log_blocks(block, "x.log")
+    rows = BlockReader(avro_to_arrow(SCHEMA), EVENT).read([one])
+    assert rows.table.num_rows == rows.table["ts"].null_count == rows.by_block.sum()
+    return rows.keys.to_pylist(), rows.natural.tolist()
+
+
+def test_plain_deletes_are_read_without_their_records(monkeypatch):
+    records = [DeletedRecord(key, "p=é") for key in ("a", "ключ", "", "x" * 9000)]
+    expected = [record.key for record in records], [True] * 4
+    assert deleted(write_delete_block("1", "{}", [*records[:3], DeletedRecord("x" * 9000, "q")])) == expected
+    monkeypatch.setattr("table_format.merge.log_rows.read_deletes", None)
+    assert deleted(write_delete_block("1", "{}", records)) == expected
+
+
+def test_deleted_keys_that_are_no_text_are_named():
+    block = write_delete_block("1", "{}", [DeletedRecord("aéa", "")]).replace("é".encode(), b"\xff\xff")
+    with pytest.raises(CorruptFileError, match=r"x\.log.*does not follow its Avro schema"):
+        deleted(block)
