@@ -55,11 +55,12 @@ def read_base_file(
             groups = choose(footer_of(file, path, stream.size()))
         if schema is not None and not names:
             return only_nulls(schema, sum(file.metadata.row_group(group).num_rows for group in groups))
-        table = file.read_row_groups(list(groups), columns=names, use_threads=compute_threads() > 1)
+        table: pa.Table = file.read_row_groups(list(groups), columns=names, use_threads=compute_threads() > 1)
+    if names == []:
+        return table  # a change of its schema would lose the number of rows
     table = table.replace_schema_metadata(None)
     if schema is None:
-        result: pa.Table = table if names is None else table.select(names)
-        return result
+        return table if names is None else table.select(names)
     return as_schema(table, schema)
 
 

@@ -11,8 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from table_format.base_file.footer import footer
-from table_format.base_file.reader import read_base_file
 from table_format.codecs.arrow_numpy import Mask, Positions, from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.log.blocks import LogBlock, read_log_blocks, surviving_blocks
@@ -24,7 +22,7 @@ from table_format.schema.evolution import conform
 from table_format.slices.file_names import BaseFileName
 from table_format.slices.log_slices import is_cut, seems_cut
 from table_format.storage import Storage
-from table_format.table.schema_history import SchemaHistory
+from table_format.table.schema_history import SchemaHistory, read_columns
 from table_format.timeline.timeline import Timeline
 
 arrow: Any = pa
@@ -79,7 +77,7 @@ def read_file_slice(
         schema = schema.append(pa.field(OPERATION, pa.string()))
     needed = _needed(schema, wanted, rules)
     logs = BlockReader(needed, rules, history).read(blocks)
-    base = _read_base(storage, base_path, needed, history)
+    base = needed.empty_table() if base_path is None else read_columns(storage, base_path, needed, history)
     return conform(_merged(logs, base, rules, base_path or "", blocks).select(wanted), result)
 
 
@@ -103,19 +101,6 @@ def _needed(schema: pa.Schema, wanted: Sequence[str], rules: MergeRules) -> pa.S
     key = (RECORD_KEY,) if rules.keys is None else rules.keys.spec.key_columns
     names = {*wanted, *key, *merge_columns(schema, rules)}
     return pa.schema([field.with_nullable(nullable=True) for field in schema if field.name in names])
-
-
-def _read_base(storage: Storage, path: str | None, schema: pa.Schema, history: SchemaHistory | None) -> pa.Table:
-    if path is None:
-        return schema.empty_table()
-    if history is None:
-        return read_base_file(storage, path, columns=schema.names, schema=schema)
-    name = BaseFileName.parse(path.rpartition("/")[2])
-    if name is None:
-        raise CorruptFileError(path, 0, "not the name of a base file")
-    stored = {name for name in history.physical_names(name.instant, schema.names).values() if name is not None}
-    present = [name for name in footer(storage, path).schema.names if name in stored]
-    return conform(history.renamed(name.instant, read_base_file(storage, path, columns=present)), schema)
 
 
 def _merged(logs: LogRows, base: pa.Table, rules: MergeRules, path: str, blocks: Sequence[LogBlock]) -> pa.Table:

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from table_format.base_file.footer import footer
 from table_format.base_file.reader import only_nulls, read_base_file
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.instant import Instant
@@ -139,12 +138,9 @@ class SchemaHistory:
             UnsupportedTableError: as for `stored_schema`.
         """
         instant = _instant_of(path)
-        stored = {physical for physical in self.physical_names(instant, schema.names).values() if physical}
-        head = footer(storage, path)
-        wanted = [column for column in head.schema.names if column in stored]
-        if not wanted:
-            return only_nulls(schema, head.row_count)
-        return conform(self.renamed(instant, read_base_file(storage, path, columns=wanted)), schema)
+        stored = [physical for physical in self.physical_names(instant, schema.names).values() if physical]
+        table = read_base_file(storage, path, columns=stored)
+        return conform(self.renamed(instant, table), schema) if table.num_columns else only_nulls(schema, len(table))
 
     def is_current(self, path: str) -> bool:
         """Whether a base file has exactly the table's current columns."""

@@ -9,8 +9,9 @@ from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.schema.evolution import conform
 from table_format.schema.internal_schema import SchemaColumn, parse_internal_schema, parse_schema_history
 from table_format.slices.file_slices import latest_file_slices, list_data_files
+from table_format.storage import Storage
 from table_format.table.client import TableClient
-from table_format.table.schema_history import SchemaHistory, internal_schemas
+from table_format.table.schema_history import SchemaHistory, internal_schemas, read_columns
 from table_format.timeline.timeline import Timeline
 from tests.support import golden_tables
 from tests.support.golden_renames import RELEASES, lay_out
@@ -52,6 +53,22 @@ def test_rows_are_those_of_apache(table):
         expected["m"] = list(expected["m"].items())
         assert conformed == [expected]
         assert renamed["_hoodie_commit_time"].to_pylist() == [rows[number]["_hoodie_commit_time"]]
+
+
+def test_base_files_are_read_in_one_opening_also_without_a_column_of_the_query(table, monkeypatch):
+    client, rows = table
+    history = internal_schemas(client.timeline())
+    opened, open_input = [], Storage.open_input
+    monkeypatch.setattr(Storage, "open_input", lambda self, path: opened.append(path) or open_input(self, path))
+    path = _files(client)[1]["path"]
+    id_and_name = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    for schema, expected in (
+        (id_and_name, [{"id": 1, "name": rows[1]["name"]}]),
+        (id_and_name.remove(0), [{"name": None}]),
+    ):
+        opened.clear()
+        assert read_columns(client.storage, path, schema, history).to_pylist() == expected
+        assert opened == [path]
 
 
 def test_by_name_rows_would_differ(table):
