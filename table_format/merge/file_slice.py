@@ -18,7 +18,6 @@ from table_format.log.positions import record_positions
 from table_format.merge.log_rows import OPERATION, BlockReader, LogRows, has_operations, merge_columns, record_keys
 from table_format.merge.rules import MergeRules
 from table_format.meta_columns import RECORD_KEY
-from table_format.schema.evolution import conform
 from table_format.slices.file_names import BaseFileName
 from table_format.slices.log_slices import is_cut, seems_cut
 from table_format.storage import Storage
@@ -78,7 +77,9 @@ def read_file_slice(
     needed = _needed(schema, wanted, rules)
     logs = BlockReader(needed, rules, history).read(blocks)
     base = needed.empty_table() if base_path is None else read_columns(storage, base_path, needed, history)
-    return conform(_merged(logs, base, rules, base_path or "", blocks).select(wanted), result)
+    merged = _merged(logs, base, rules, base_path or "", blocks)
+    # nulls of required columns were refused in each file that has the column; where a file lacks it, its rows are null
+    return pa.Table.from_arrays([merged.column(name) for name in wanted], schema=result)
 
 
 def _read_logs(
@@ -100,7 +101,7 @@ def _read_logs(
 def _needed(schema: pa.Schema, wanted: Sequence[str], rules: MergeRules) -> pa.Schema:
     key = (RECORD_KEY,) if rules.keys is None else rules.keys.spec.key_columns
     names = {*wanted, *key, *merge_columns(schema, rules)}
-    return pa.schema([field.with_nullable(nullable=True) for field in schema if field.name in names])
+    return pa.schema([field for field in schema if field.name in names])
 
 
 def _merged(logs: LogRows, base: pa.Table, rules: MergeRules, path: str, blocks: Sequence[LogBlock]) -> pa.Table:

@@ -59,7 +59,7 @@ class BlockReader:
     """Reads blocks in the columns that a merge needs.
 
     Attributes:
-        schema: columns to read: the query's, and those used by merging. All nullable.
+        schema: columns to read: the query's, and those used by merging. A required one is null where a block lacks it.
         rules: the table's merge rules.
         history: the table's schema history, if any.
     """

@@ -94,8 +94,11 @@ def ordered_deletes(instant, keys, wrapper, value, header=None):
     return write_log_block(BlockType.DELETE, {0: instant, 2: "{}", **(header or {})}, content)
 
 
-def read(base, blocks, rules, schema=None, columns=None):
-    """The merged rows of base rows (none for no base file) and log blocks, one log file a block; all instants count."""
+def read(base, blocks, rules, schema=None, columns=None, base_schema=None):
+    """The merged rows of base rows (none for no base file) and log blocks, one log file a block; all instants count.
+
+    The columns are those of `schema`; the base file has those of `base_schema`.
+    """
     arrow = schema or avro_to_arrow(SCHEMA)
     with tempfile.TemporaryDirectory() as folder:
         logs = [f".f-0_1.log.{number}_0-0-0" for number in range(1, len(blocks) + 1)]
@@ -105,7 +108,7 @@ def read(base, blocks, rules, schema=None, columns=None):
         path = None
         if base:
             path = "f-0_0-0-0_0.parquet"
-            pq.write_table(pa.Table.from_pylist(base, arrow), os.path.join(folder, path))
+            pq.write_table(pa.Table.from_pylist(base, base_schema or arrow), os.path.join(folder, path))
         storage = Storage(folder)
         timeline = Timeline(storage, (Instant("999", "deltacommit", State.COMPLETED),))
         return read_file_slice(storage, path, logs, schema=arrow, columns=columns, rules=rules, timeline=timeline)

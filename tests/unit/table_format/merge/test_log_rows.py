@@ -9,7 +9,7 @@ import pytest
 
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.config.table_config import TableConfig
-from table_format.errors import CorruptFileError, UnsupportedTableError
+from table_format.errors import CorruptFileError, RecordError, UnsupportedTableError
 from table_format.log.blocks import BlockType, HeaderKey, read_log_blocks
 from table_format.log.deletes import DeletedRecord
 from table_format.merge.log_rows import BlockReader
@@ -155,3 +155,31 @@ def test_deleted_keys_that_are_no_text_are_named():
     block = write_delete_block("1", "{}", [DeletedRecord("aéa", "")]).replace("é".encode(), b"\xff\xff")
     with pytest.raises(CorruptFileError, match=r"x\.log.*does not follow its Avro schema"):
         deleted(block)
+
+
+def test_a_required_column_is_null_where_a_file_lacks_it():
+    schema = {**SCHEMA, "fields": [*SCHEMA["fields"], {"name": "c", "type": "string", "default": "x"}]}
+    arrow = avro_to_arrow(schema)
+    assert not arrow.field("c").nullable
+    base = [row("a", 1, "base"), row("b", 1, "base")]
+    new, old = avro_block("1", [{**row("a", 2, "new"), "c": "set"}], schema), avro_block("1", [row("a", 2, "old")])
+    gone = write_delete_block("2", "{}", [DeletedRecord("b", "")])
+    for blocks, expected in (([], [None, None]), ([new], ["set", None]), ([old], [None, None]), ([new, gone], ["set"])):
+        merged = read(base, blocks, EVENT, arrow, base_schema=avro_to_arrow(SCHEMA))
+        assert (merged["c"].to_pylist(), merged.schema.field("c")) == (expected, arrow.field("c"))
+
+
+def test_nulls_in_a_required_column_that_a_file_has_are_refused():
+    schema = {**SCHEMA, "fields": [{**field} for field in SCHEMA["fields"]]}
+    schema["fields"][3]["type"] = "int"
+    arrow = avro_to_arrow(schema)
+    with pytest.raises(RecordError, match="'w' holds 1 nulls"):
+        read(
+            [row("a", 1, "base")],
+            [avro_block("1", [row("b", 2, "x", w=1)])],
+            EVENT,
+            arrow,
+            base_schema=avro_to_arrow(SCHEMA),
+        )
+    with pytest.raises(RecordError, match="'w' holds 1 nulls"):
+        read([row("a", 1, "base", w=1)], [avro_block("1", [row("b", 2, "x")])], EVENT, arrow)
