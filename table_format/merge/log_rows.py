@@ -263,7 +263,11 @@ def record_keys(table: pa.Table, keys: KeyGenerator | None, path: str) -> Any:
 
 
 def _in_its_unit(column: Any) -> Any:
-    """A key column, milliseconds as numbers: Avro's and Flink's writers make keys of these, which deletes name."""
+    """A key column, milliseconds as numbers.
+
+    Deletes name the keys that Hudi's Avro key generators make, of the stored number; Spark stores microseconds only,
+    and Flink, whose keys depend on the time zone of its machine, is not known to leave meta columns out.
+    """
     return column.cast(pa.int64()) if column.type in _MILLIS else column
 
 
