@@ -45,11 +45,13 @@ class TimelineState:
 
     Attributes:
         completed: times of completed writes, rollbacks and restores.
+        writes: times of completed writes.
         pending: times of pending writes.
         schema: the table's Avro schema text, or None.
     """
 
     completed: frozenset[str]
+    writes: frozenset[str]
     pending: frozenset[str]
     schema: str | None
 
@@ -58,6 +60,7 @@ class TimelineState:
         """State of a timeline that was loaded under the table's lock."""
         return cls(
             completed=frozenset(i.time for i in timeline.completed if i.action in _CHANGES),
+            writes=frozenset(i.time for i in timeline.writes),
             pending=frozenset(i.time for i in timeline.pending if i.comparable_action in WRITE_ACTIONS),
             schema=client.table_schema_json(timeline),
         )
@@ -118,6 +121,10 @@ def check_conflicts(
                 f"was under way ({_places(common)}); nothing was written, try again"
             )
         _check_schema(own, instant, before.schema, other_metadata, metadata)
+    gone = before.writes.difference(write.time for write in timeline.writes)
+    lost = [time for time in sorted(gone) if not timeline.is_committed(time)]  # the others were archived
+    if lost:
+        raise ConflictError(f"{own.time}: instant {lost[0]} left the timeline {_MEANWHILE}")
     check_services(timeline, own_slots, bucketed=bucketed, own=own, before=before)
 
 

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import posixpath
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
@@ -159,10 +159,15 @@ def roll_back(client: TableClient, failed: Instant) -> RollbackMetadata:
     return _execute(client, instant.time, plan)
 
 
-def rollback_of(timeline: Timeline, time: str) -> Instant | None:
-    """The completed rollback of a write; None if the timeline has none."""
+def rollback_of(timeline: Timeline, time: str, known: Collection[str]) -> Instant | None:
+    """The completed rollback of a write, apart from known ones; None if the timeline has none.
+
+    The plan of a clustering may have had earlier runs that were rolled back.
+    """
     for instant in reversed(timeline.completed):
-        if instant.action == Action.ROLLBACK and time in dict(timeline.rolled_back_by(instant)):
+        if instant.action != Action.ROLLBACK or instant.time in known:
+            continue
+        if time in dict(timeline.rolled_back_by(instant)):
             return instant
     return None
 

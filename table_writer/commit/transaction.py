@@ -193,8 +193,13 @@ class WriteTransaction:
 
         Args:
             stats: the planned write, if known; markers make it dispensable.
+
+        Raises:
+            ConflictError: somebody rolled this write back.
         """
         self._require_open()
+        if not self.storage.exists(instant_path(self._requested)):
+            self._require_pending(self.client.timeline(self.timeline))
         planned = stats or CommitMetadata(operation_type=self._operation)
         ensure_state(self.storage, self._requested.at(State.INFLIGHT), planned.to_json())
         self._inflight = True
@@ -253,6 +258,8 @@ class WriteTransaction:
                 self.mark_inflight()
             with table_lock(self.client, self._protocol) as lock:
                 timeline = self.client.timeline(self.timeline)
+                if resume_rollbacks(self.client, timeline):  # one in effect may have been left unfinished
+                    timeline = self.client.timeline(timeline)
                 self._check(timeline, metadata, changes, cleared, alone=alone)
                 if batch is not None:
                     others = completed_since(timeline, self._require_pending(timeline), self._before)
@@ -389,13 +396,14 @@ class WriteTransaction:
 
     def _require_pending(self, timeline: Timeline) -> Instant:
         own = timeline.find(self.instant, self._requested.action)
-        if own is not None and own.state is State.INFLIGHT:
+        rollback = rollback_of(timeline, self.instant, self._before.completed)
+        requested = self.storage.exists(instant_path(self._requested))  # else this write made the inflight file anew
+        if requested and rollback is None and own is not None and own.state is State.INFLIGHT:
             return own
-        rollback = rollback_of(timeline, self.instant) or "its rollback is not on the timeline"
         raise ConflictError(
-            f"{self.storage.uri}: {self.instant} is no longer pending: it was rolled back, by hand, by a restore, "
-            f"or by another writer that considered this one dead ({rollback}). Nothing was written, try again. "
-            "Writers of this project do that only when heartbeats are missed or under "
+            f"{self.storage.uri}: {self.instant} is no longer pending: it was rolled back, by hand, by a restore, or "
+            f"by another writer that considered this one dead ({rollback or 'its rollback is not on the timeline'}). "
+            "Nothing was written, try again. Writers of this project do that only when heartbeats are missed or under "
             "hoodie.clean.failed.writes.policy=EAGER; Apache's do so unless they have "
             "hoodie.write.concurrency.mode=optimistic_concurrency_control"
         )

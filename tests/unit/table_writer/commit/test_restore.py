@@ -12,14 +12,16 @@ from table_format.actions.avro_schemas import REQUESTED_REPLACE
 from table_format.actions.restore import RestoreMetadata, RestorePlan, SavepointMetadata
 from table_format.actions.rollback import RollbackMetadata, RollbackPlan, RollbackRequest
 from table_format.codecs.avro_file import write_avro_file
-from table_format.errors import ConflictError, TransactionError
+from table_format.errors import ConflictError, StorageError, TransactionError
 from table_format.instant import Action, Instant, State
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_writer.commit.restore import restore_table, rollback_write
 from table_writer.commit.rollback import rollback_failed_writes
+from table_writer.services import undo
 from table_writer.services.clean import clean
 from table_writer.services.savepoint import create_savepoint, delete_savepoint, list_savepoints
+from table_writer.services.undo import UndoReport
 from table_writer.timeline.instants import instant_path, request
 from tests.property.profile import STRIDE
 from tests.support import toy_table
@@ -235,6 +237,52 @@ def test_a_write_beside_them_conflicts(client: TableClient, service) -> None:
             beside.commit(stats, schema_json=SCHEMA_JSON, column_stats=columns)
     assert rows_of(client.storage.uri) == states[2]
     assert_tidy(client.storage.uri)
+
+
+@pytest.mark.parametrize("service", [restore_table, rollback_write])
+def test_a_write_beside_unfinished_ones_conflicts(
+    client: TableClient, monkeypatch: pytest.MonkeyPatch, service: Callable[..., UndoReport]
+) -> None:
+    """In effect, but what was taken back could not be removed."""
+    instants, states = write_all(client)
+
+    def failing(*_: object) -> None:
+        raise StorageError("the storage is away for a moment")
+
+    with begin(client, KEEP) as beside:
+        beside.mark_inflight()
+        stats, columns = write_files(beside, {("p=b", 0): {"k7": 7}})
+        with monkeypatch.context() as patch:
+            patch.setattr(undo, "_finish", failing)
+            service(client, instants[2] if service is restore_table else instants[3])
+        assert [one.instant.action for one in client.timeline().undoing], "left to the next writer"
+        with pytest.raises(ConflictError, match=r"took .* back"):
+            beside.commit(stats, schema_json=SCHEMA_JSON, column_stats=columns)
+    assert rows_of(client.storage.uri) == states[2]
+    assert_tidy(client.storage.uri)
+
+
+def test_a_write_beside_another_tools_restore_does_not_commit(client: TableClient) -> None:
+    instants, states = write_all(client)
+    beside = begin(client, KEEP)
+    beside.mark_inflight()
+    stats, columns = write_files(beside, {("p=b", 0): {"k7": 7}})
+    begin_as_apache(client, instants[1], instants[2:], 1)
+    with pytest.raises(TransactionError, match="by another tool; finish it with the tool that began it"):
+        beside.commit(stats, schema_json=SCHEMA_JSON, column_stats=columns)
+    assert rows_of(client.storage.uri) == states[1]
+
+
+def test_a_write_conflicts_if_an_earlier_one_is_gone(client: TableClient) -> None:
+    """However that came about: no restore or rollback tells of it."""
+    instants, _ = write_all(client)
+    with begin(client, KEEP) as beside:
+        beside.mark_inflight()
+        stats, columns = write_files(beside, {("p=b", 0): {"k7": 7}})
+        for state in State:
+            client.storage.delete(instant_path(Instant(instants[3], Action.COMMIT, state)))
+        with pytest.raises(ConflictError, match=f"{instants[3]} left the timeline while this write was under way"):
+            beside.commit(stats, schema_json=SCHEMA_JSON, column_stats=columns)
 
 
 def test_a_write_of_another_tool_is_not_undermined(client: TableClient) -> None:

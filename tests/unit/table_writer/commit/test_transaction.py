@@ -3,7 +3,14 @@ import json
 import pytest
 
 from table_format.config.table_config import update_table_config
-from table_format.errors import MissingFileError, OptionError, TableExistsError, TransactionError, UnsupportedTableError
+from table_format.errors import (
+    ConflictError,
+    MissingFileError,
+    OptionError,
+    TableExistsError,
+    TransactionError,
+    UnsupportedTableError,
+)
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_writer.commit.create import create_table
@@ -152,6 +159,23 @@ def test_a_writer_taken_for_dead_publishes_nothing(client, storage):
     upsert(client, {})
     data = {e.path for e in storage.list("", recursive=True) if e.path.endswith(".parquet")}
     assert len(data) == 1
+
+
+def test_a_writer_taken_for_dead_before_it_is_inflight_publishes_nothing(client, storage):
+    first = begin(client)
+    assert rollback_failed_writes(client, EAGER) == [first.instant]
+    with pytest.raises(ConflictError, match="considered this one dead"), first:
+        first.mark_inflight()
+    assert not client.timeline().pending
+    second = begin(client)
+    path = f".hoodie/{second.instant}.commit.requested"
+    second.mark_inflight()
+    stats, columns = write_files(second, FIRST)
+    storage.delete(path)  # by a rollback that had read the timeline before
+    with pytest.raises(ConflictError, match="is no longer pending"):
+        second.commit(stats, schema_json=SCHEMA_JSON, column_stats=columns)
+    assert rows_of(storage.uri) == {}
+    assert_tidy(storage.uri)
 
 
 def test_rollback_of_a_foreign_write_without_markers_lists_the_files(client, storage):
