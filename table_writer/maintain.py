@@ -271,7 +271,7 @@ def _compact(upkeep: Upkeep) -> MetadataCompaction:
 
 def _foresee_archive(upkeep: Upkeep) -> ArchiveReport:
     client = upkeep.client
-    return archive_locked(client, client.timeline(), upkeep.protocol, dry_run=True)
+    return archive_locked(client, client.timeline(), upkeep.protocol, None, dry_run=True)
 
 
 def _archived(report: ArchiveReport) -> str:

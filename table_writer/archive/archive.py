@@ -7,7 +7,7 @@ any moment what is left is a timeline without its beginning. A run that was inte
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -22,6 +22,7 @@ from table_writer.archive.files import join_small_files, newest_states, write_ar
 from table_writer.archive.limits import data_instants, metadata_instants
 from table_writer.services.clean_plan import note_cleaned
 from table_writer.timeline.instants import table_lock
+from table_writer.timeline.locks import FileSystemLock
 from table_writer.timeline.options import ArchiveOptions, ProtocolOptions
 
 _Files: TypeAlias = Sequence[tuple[Instant, FileEntry]]
@@ -56,17 +57,18 @@ def archive(client: TableClient, options: Mapping[str, str] | None = None, *, dr
 
     Raises:
         OptionError: an invalid option.
-        LockError: the table lock could not be taken.
+        LockError: the table lock could not be taken, or another writer broke it before anything was deleted.
     """
     protocol = ProtocolOptions.parse(options or {})
-    with table_lock(client, protocol):
-        return archive_locked(client, client.timeline(), protocol, dry_run=dry_run, finish=not dry_run)
+    with table_lock(client, protocol) as lock:
+        return archive_locked(client, client.timeline(), protocol, lock, dry_run=dry_run, finish=not dry_run)
 
 
 def archive_locked(
     client: TableClient,
     timeline: Timeline,
     options: ProtocolOptions,
+    lock: FileSystemLock | None,
     *,
     dry_run: bool = False,
     finish: bool = False,
@@ -77,19 +79,26 @@ def archive_locked(
         client: the table.
         timeline: of the table, as it is under the lock.
         options: see `ProtocolOptions`.
+        lock: the table's; None for a dry run without it.
         dry_run: report what would be archived, and change nothing.
         finish: finish an interrupted run even where no more instants are due.
     """
+
+    def check() -> None:
+        if lock is not None:
+            lock.check()
+
     chosen = data_instants(client, timeline, options)
     if not chosen and not finish:
         return ArchiveReport()
     storage, zone = client.storage, client.config.timeline_timezone
     times = tuple(instant.time for instant in chosen)
     if chosen and not dry_run:
+        check()
         first = next(write.time for write in timeline.writes if write.time > times[-1])
         note_cleaned(client, timeline, options.clean, first)
     data = _ArchivedTimeline(storage, FOLDER, client.config.history_folder, zone)
-    files = data.archive(chosen, options.archive, dry_run=dry_run)
+    files = data.archive(chosen, options.archive, check, dry_run=dry_run)
     if not client.config.metadata_partitions:
         return ArchiveReport(times, 0, files)
     if dry_run:
@@ -99,7 +108,7 @@ def archive_locked(
         then = client.timeline(timeline)
     theirs = metadata_instants(client, then, options.archive)
     metadata = _ArchivedTimeline(storage, layout.TIMELINE_FOLDER, _metadata_history(storage), zone)
-    files += metadata.archive(theirs, options.archive, dry_run=dry_run)
+    files += metadata.archive(theirs, options.archive, check, dry_run=dry_run)
     return ArchiveReport(times, len(theirs), files)
 
 
@@ -131,8 +140,16 @@ class _ArchivedTimeline:
     history: str
     timezone: str
 
-    def archive(self, instants: Sequence[Instant], options: ArchiveOptions, *, dry_run: bool) -> int:
+    def archive(
+        self, instants: Sequence[Instant], options: ArchiveOptions, check: Callable[[], None], *, dry_run: bool
+    ) -> int:
         """Move completed instants to the archive, and finish what an interrupted run left of others.
+
+        Args:
+            instants: what is moved.
+            options: see `ArchiveOptions`.
+            check: raises if the table's lock was lost.
+            dry_run: only count.
 
         Returns:
             How many timeline files go.
@@ -146,6 +163,8 @@ class _ArchivedTimeline:
         entries = [self._entry(*file) for file in files if _key(file[0]) not in done]
         if entries:
             write_archive_file(self.storage, self.history, entries)
+        if files:
+            check()
         self._delete(files)
         join_small_files(self.storage, self.history, options)
         return len(files)

@@ -32,6 +32,7 @@ from table_writer.services.undo import (
     undo_writes,
 )
 from table_writer.timeline.instants import is_clustering, table_lock
+from table_writer.timeline.locks import FileSystemLock
 from table_writer.timeline.options import ProtocolOptions
 
 _log = logging.getLogger(__name__)
@@ -60,17 +61,17 @@ def restore_table(
     Raises:
         TransactionError: there is no such write on the active timeline; files of its state were cleaned; a savepoint
             is newer; or another tool's write is under way.
-        LockError: the table lock could not be taken.
+        LockError: the table lock could not be taken, or another writer broke it before anything was taken back.
     """
     protocol = ProtocolOptions.parse(options or {})
 
-    def service() -> UndoReport:
+    def service(lock: FileSystemLock) -> UndoReport:
         timeline = _settled(client, protocol, dry_run=dry_run)
         target = write_at(client, timeline, to)
         undo = _plan_restore(client, timeline, target, dry_run=dry_run)
         if dry_run or not undo.instants:
             return report_of(undo)
-        return _undone(client, undo, timeline, options or {}, mapper)
+        return _undone(client, undo, timeline, options or {}, lock=lock, mapper=mapper)
 
     return _locked(client, protocol, service)
 
@@ -95,11 +96,11 @@ def rollback_write(
     Raises:
         TransactionError: there is no such write; newer ones follow it; a savepoint keeps it; files of the state
             before it were cleaned; or another tool's write is under way.
-        LockError: the table lock could not be taken.
+        LockError: the table lock could not be taken, or another writer broke it before anything was taken back.
     """
     protocol = ProtocolOptions.parse(options or {})
 
-    def service() -> UndoReport:
+    def service(lock: FileSystemLock) -> UndoReport:
         timeline = _settled(client, protocol, dry_run=dry_run)
         pending = next((one for one in timeline.pending if _is_pending_write(one, instant)), None)
         if pending is not None:
@@ -108,26 +109,34 @@ def rollback_write(
         undo = _plan_rollback(client, timeline, write, dry_run=dry_run)
         if dry_run:
             return report_of(undo)
-        return _undone(client, undo, timeline, options or {}, mapper)
+        return _undone(client, undo, timeline, options or {}, lock=lock, mapper=mapper)
 
     return _locked(client, protocol, service)
 
 
 def _undone(
-    client: TableClient, undo: Undo, timeline: Timeline, options: Mapping[str, str], mapper: Mapper
+    client: TableClient,
+    undo: Undo,
+    timeline: Timeline,
+    options: Mapping[str, str],
+    *,
+    lock: FileSystemLock,
+    mapper: Mapper,
 ) -> UndoReport:
     """Take writes back, and with a resize the bucket count."""
-    report = undo_writes(client, undo, timeline, options, mapper)
+    report = undo_writes(client, undo, timeline, options, lock=lock, mapper=mapper)
     settle_counts(client, client.timeline())
     return report
 
 
-def _locked(client: TableClient, protocol: ProtocolOptions, service: Callable[[], UndoReport]) -> UndoReport:
+def _locked(
+    client: TableClient, protocol: ProtocolOptions, service: Callable[[FileSystemLock], UndoReport]
+) -> UndoReport:
     """Run under the table's lock; what is done is done, even if the lock cannot be released."""
     report: UndoReport | None = None
     try:
-        with table_lock(client, protocol):
-            report = service()
+        with table_lock(client, protocol) as lock:
+            report = service(lock)
     except HudiError as error:
         if report is None:
             raise

@@ -71,6 +71,7 @@ from table_writer.timeline.instants import (
     request_alive,
     table_lock,
 )
+from table_writer.timeline.locks import FileSystemLock
 from table_writer.timeline.markers import delete_markers, read_markers
 from table_writer.timeline.options import ProtocolOptions
 
@@ -292,13 +293,12 @@ class WriteTransaction:
                 own = self._require_pending(timeline)
                 self._publish(metadata)
                 self._tidy()
-                self._clean(timeline.with_instant(own.at(State.COMPLETED)))
-                self._archive(timeline.with_instant(own.at(State.COMPLETED)))
+                self._clean(timeline.with_instant(own.at(State.COMPLETED)), lock)
+                self._archive(timeline.with_instant(own.at(State.COMPLETED)), lock)
         except BaseException as error:
             if not self._published:
                 self._abort_because(error)
-                raise
-            if not isinstance(error, Exception):
+            if not self._published or not isinstance(error, Exception):
                 raise
             _log.warning("%s: %s is committed; tidying up failed: %s", self.storage.uri, self.instant, error)
         return metadata
@@ -458,21 +458,21 @@ class WriteTransaction:
         finally:
             self._heartbeat.stop()
 
-    def _clean(self, timeline: Timeline) -> None:
+    def _clean(self, timeline: Timeline, lock: FileSystemLock) -> None:
         options = self._protocol.clean
         if not options.automatic or not is_due(timeline, options):
             return
         try:
-            clean_locked(self.client, options, timeline=timeline, metadata=self._metadata_table)
+            clean_locked(self.client, options, lock, timeline=timeline, metadata=self._metadata_table)
         except (HudiError, OSError) as error:
             _log.warning("%s: cleaning failed and is left to the next one: %s", self.storage.uri, error)
 
-    def _archive(self, timeline: Timeline) -> None:
+    def _archive(self, timeline: Timeline, lock: FileSystemLock) -> None:
         options = self._protocol.archive
         if not options.automatic or len(timeline.writes) <= options.most:
             return
         try:
-            archive_locked(self.client, self.client.timeline(timeline), self._protocol)
+            archive_locked(self.client, self.client.timeline(timeline), self._protocol, lock)
         except (HudiError, OSError) as error:
             _log.warning("%s: archiving failed and is left to the next one: %s", self.storage.uri, error)
 

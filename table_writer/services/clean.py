@@ -22,6 +22,7 @@ from table_writer.metadata.writer import record_clean
 from table_writer.services.clean_plan import PlannedClean, list_files, plan_table, sizes_of
 from table_writer.services.undo import refuse_foreign_undo
 from table_writer.timeline.instants import delete_pending, ensure_state, request, table_lock
+from table_writer.timeline.locks import FileSystemLock
 from table_writer.timeline.options import CleaningPolicy, CleanOptions, ProtocolOptions
 
 _RETAINED: Final = {
@@ -72,7 +73,7 @@ def clean(
 
     Raises:
         OptionError: an invalid option.
-        LockError: the table lock could not be taken.
+        LockError: the table lock could not be taken, or another writer broke it before anything was deleted.
         TransactionError: a restore of another tool is under way.
         UnsupportedTableError: a table of this kind can only be read.
     """
@@ -82,8 +83,8 @@ def clean(
     if dry_run:
         require_writable(client.config, client.storage.uri)
         return _foresee(client, protocol.clean, now)
-    with table_lock(client, protocol):
-        return clean_locked(client, protocol.clean, now)
+    with table_lock(client, protocol) as lock:
+        return clean_locked(client, protocol.clean, lock, now)
 
 
 def policy_options(
@@ -116,6 +117,7 @@ def is_due(timeline: Timeline, options: CleanOptions) -> bool:
 def clean_locked(
     client: TableClient,
     options: CleanOptions,
+    lock: FileSystemLock,
     now: dt.datetime | None = None,
     *,
     timeline: Timeline | None = None,
@@ -126,6 +128,7 @@ def clean_locked(
     Args:
         client: the table.
         options: see `CleanOptions`.
+        lock: the table's.
         now: see `clean`.
         timeline: loaded under the lock, if the caller has it.
         metadata: the metadata table of an earlier moment; what was read of it is not read again.
@@ -141,6 +144,8 @@ def clean_locked(
         plan = planned.plan
         whole = {p: [client.storage.full_uri(path) for path in paths] for p, paths in plan.files.items()}
         content = dataclasses.replace(plan, files=whole).to_avro()
+        # before the plan is on the timeline: from there on whoever takes the lock carries it out
+        lock.check()
         instant = request(client, Action.CLEAN, content, timeline)
         finished.add(instant.time, planned)
         _execute(client, instant.time, plan, content)

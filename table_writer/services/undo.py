@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from table_format.actions.restore import RestoreMetadata, RestorePlan
 from table_format.actions.rollback import RollbackMetadata, RollbackPartition, RollbackPlan, RollbackRequest
 from table_format.config.properties import PARTITION_METAFILE, partition_creator
-from table_format.errors import CorruptFileError, HudiError, MissingFileError, TransactionError
+from table_format.errors import ConflictError, CorruptFileError, HudiError, MissingFileError, TransactionError
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
 from table_format.meta_columns import META_FIELDS
 from table_format.metadata_table import layout
@@ -46,6 +46,7 @@ from table_writer.metadata.writer import DELETED_SCHEMA, drop_metadata_table, up
 from table_writer.services.undone_keys import changes_of_index
 from table_writer.timeline import heartbeat
 from table_writer.timeline.instants import delete_pending, ensure_state, instant_path, request
+from table_writer.timeline.locks import FileSystemLock
 from table_writer.timeline.markers import delete_markers
 
 _log = logging.getLogger(__name__)
@@ -134,21 +135,34 @@ def touched_partitions(timeline: Timeline, writes: Iterable[Instant]) -> tuple[s
 
 
 def undo_writes(
-    client: TableClient, undo: Undo, timeline: Timeline, options: Mapping[str, str], mapper: Mapper = in_threads
+    client: TableClient,
+    undo: Undo,
+    timeline: Timeline,
+    options: Mapping[str, str],
+    *,
+    lock: FileSystemLock,
+    mapper: Mapper = in_threads,
 ) -> UndoReport:
     """Take writes back.
 
     Args:
-        client: the table, whose lock the caller holds.
+        client: the table.
         undo: by `plan_undo`.
         timeline: of the table, loaded under the lock.
         options: of the table's writers.
+        lock: the table's, which the caller holds.
         mapper: runs the reading of keys, where the table has a record index.
+
+    Raises:
+        ConflictError: somebody changed the table meanwhile. Nothing was taken back; the next writer removes the plan.
+        LockError: another writer broke the lock; likewise.
     """
     started = time.monotonic()
     plan = _plan(client.storage, undo)
     instant = request(client, undo.action, plan)
     _record(client, instant, undo, timeline, options=options, mapper=mapper)
+    lock.check()
+    _refuse_changed(client, timeline, instant)
     _take_effect(client.storage, instant.at(State.INFLIGHT), plan)
     try:
         _finish(client, instant, undo, started)
@@ -161,6 +175,21 @@ def undo_writes(
             error,
         )
     return report_of(undo, instant.time)
+
+
+def _refuse_changed(client: TableClient, planned: Timeline, own: Instant) -> None:
+    """Refuse to take effect on another table than was planned for: tools that take no lock may have written."""
+
+    def ends(timeline: Timeline) -> set[tuple[str, str, bool]]:
+        return {(one.time, one.comparable_action, one.state is State.COMPLETED) for one in timeline.instants}
+
+    changed = ends(client.timeline(planned)) ^ ends(planned.with_instant(own))
+    if changed:
+        time_changed, action, _ = max(changed)
+        raise ConflictError(
+            f"{client.storage.uri}: instant {time_changed} ({action}) came or went while {own.action} {own.time} was "
+            "planned; nothing was taken back, try again"
+        )
 
 
 def _take_effect(storage: Storage, inflight: Instant, plan: bytes) -> None:

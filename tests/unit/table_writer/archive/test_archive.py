@@ -5,12 +5,13 @@ import pytest
 
 from catalog import Table
 from table_format.actions.rollback import RollbackMetadata
-from table_format.errors import MissingFileError, TransactionError
+from table_format.errors import LockError, MissingFileError, TransactionError
 from table_format.instant import State
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.archive_log import archive_files
 from table_format.timeline.whole import with_archive
+from table_writer.archive import archive as archive_module
 from table_writer.archive.archive import ArchiveReport, _ArchivedTimeline, archive
 from table_writer.archive.files import write_archive_file
 from table_writer.commit.restore import restore_table, rollback_write
@@ -274,3 +275,24 @@ def test_a_torn_archive_of_another_tool_does_not_stop_archiving(client, storage)
     storage.overwrite(torn, storage.read(torn)[:-5])
     assert archive(client, SHORT).instants
     assert len(client.timeline().writes) == 2
+
+
+@pytest.mark.parametrize("step", ["data_instants", "write_archive_file"])
+def test_an_archiving_that_lost_the_lock_deletes_nothing(client, storage, monkeypatch, step):
+    """As after a pause of its machine: others break the lock, and write."""
+    live(client, BY_HAND)
+    times = [write.time for write in client.timeline().writes]
+    done = getattr(archive_module, step)
+
+    def paused(*values):
+        result = done(*values)
+        storage.delete(".hoodie/lock")
+        monkeypatch.undo()
+        upsert(TableClient.open(storage), {("p=a", 0): {"k": 99}}, BY_HAND)
+        return result
+
+    monkeypatch.setattr(archive_module, step, paused)
+    with pytest.raises(LockError, match="broke this lock"):
+        archive(client, SHORT)
+    assert [write.time for write in client.timeline().writes][: len(times)] == times
+    assert rows_of(storage.uri)["p=a", "k"] == 99

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from table_format.actions.avro_schemas import REQUESTED_REPLACE
 from table_format.actions.restore import RestoreMetadata, RestorePlan, SavepointMetadata
 from table_format.actions.rollback import RollbackMetadata, RollbackPlan, RollbackRequest
 from table_format.codecs.avro_file import write_avro_file
-from table_format.errors import ConflictError, StorageError, TransactionError
+from table_format.errors import ConflictError, LockError, StorageError, TransactionError
 from table_format.instant import Action, Instant, State
 from table_format.storage import Storage
 from table_format.table.client import TableClient
@@ -283,6 +284,47 @@ def test_a_write_conflicts_if_an_earlier_one_is_gone(client: TableClient) -> Non
             client.storage.delete(instant_path(Instant(instants[3], Action.COMMIT, state)))
         with pytest.raises(ConflictError, match=f"{instants[3]} left the timeline while this write was under way"):
             beside.commit(stats, schema_json=SCHEMA_JSON, column_stats=columns)
+
+
+@pytest.mark.parametrize("service", [restore_table, rollback_write])
+def test_a_restore_that_lost_the_lock_has_no_effect(
+    client: TableClient, monkeypatch: pytest.MonkeyPatch, service: Callable[..., UndoReport]
+) -> None:
+    """As after a pause of its machine: others break the lock, and write."""
+    instants, states = write_all(client)
+    record = undo._record
+
+    def paused(*values: Any, **named: Any) -> None:
+        record(*values, **named)
+        client.storage.delete(".hoodie/lock")
+        upsert(TableClient.open(client.storage), {("p=b", 0): {"k7": 7}}, KEEP)
+
+    monkeypatch.setattr(undo, "_record", paused)
+    with pytest.raises(LockError, match="broke this lock"):
+        service(client, instants[2] if service is restore_table else instants[3])
+    assert rows_of(client.storage.uri) == states[3] | {("p=b", "k7"): 7}
+    assert_tidy(client.storage.uri)
+
+
+def test_a_restore_that_another_tool_wrote_beside_has_no_effect(
+    client: TableClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a lock, as Apache's single writers do."""
+    instants, states = write_all(client)
+    record = undo._record
+
+    def beside(*values: Any, **named: Any) -> None:
+        record(*values, **named)
+        client.storage.create(instant_path(Instant("20990101000000000", Action.COMMIT, State.REQUESTED)), b"")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(undo, "_record", beside)
+        with pytest.raises(ConflictError, match=r"20990101000000000 .commit. came or went while restore"):
+            restore_table(client, instants[2])
+    assert rows_of(client.storage.uri) == states[3]
+    restore_table(client, instants[2], EAGER)
+    assert rows_of(client.storage.uri) == states[2]
+    assert_tidy(client.storage.uri)
 
 
 def test_a_write_of_another_tool_is_not_undermined(client: TableClient) -> None:

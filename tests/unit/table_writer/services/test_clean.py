@@ -10,13 +10,14 @@ import pytest
 from table_format.actions.restore import SavepointMetadata
 from table_format.actions.table_services import CleanerPlan, CleanMetadata
 from table_format.codecs.avro_file import write_avro_file
-from table_format.errors import ArgumentError
+from table_format.errors import ArgumentError, LockError
 from table_format.instant import Action, Instant, State
 from table_format.slices.file_slices import latest_base_files, list_data_files, replaced_file_groups
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.commit.restore import restore_table
+from table_writer.services import clean as clean_service
 from table_writer.services import clean_plan
 from table_writer.services.clean import CleanReport, clean, policy_options
 from table_writer.services.clean_plan import find_horizon, list_files, plan_clean
@@ -366,3 +367,23 @@ def test_many_files(client, storage):
     kept = set(names) - {path.split("/")[1] for path in plan.files["p"]}
     assert {name.split("_")[-1][:17] for name in kept} == set(times[-3:])
     assert len(kept) == 3 * groups
+
+
+def test_a_clean_that_lost_the_lock_deletes_nothing(client, storage, monkeypatch):
+    """As after a pause of its machine: others break the lock, and the state is restored whose files the plan names."""
+    for value in range(4):
+        upsert(client, {("p=a", 0): {"k1": value}}, KEEP_ALL)
+    second = client.timeline().writes[1].time
+    plan_table = clean_service.plan_table
+
+    def paused(*values, **named):
+        plan = plan_table(*values, **named)
+        storage.delete(".hoodie/lock")
+        restore_table(TableClient.open(storage), second)
+        return plan
+
+    monkeypatch.setattr(clean_service, "plan_table", paused)
+    with pytest.raises(LockError, match="broke this lock"):
+        clean(client, {"hoodie.clean.commits.retained": "1"})
+    assert rows_of(storage.uri) == {("p=a", "k1"): 1}
+    assert_tidy(storage.uri)
