@@ -41,6 +41,7 @@ from table_writer.timeline.instants import (
 from table_writer.timeline.liveness import age_ms
 from table_writer.timeline.markers import (
     APPEND,
+    CREATE,
     SCRATCH_FOLDER,
     TEMP_FOLDER,
     Marker,
@@ -302,7 +303,7 @@ def _is_silent(timeline: Timeline, instant: Instant, minutes: int) -> bool:
     """Whether a write without heartbeats, as of Apache's single writers, changed no file for some minutes."""
     storage = timeline.storage
     paths = {timeline.path(instant.at(state)) for state in (State.REQUESTED, State.INFLIGHT)}
-    paths |= {marker.path for marker in read_markers(storage, instant.time)}
+    paths |= {marker.path for marker in _markers(storage, instant.time)}
     entries = [entry for entry in map(storage.entry, sorted(paths)) if entry is not None]
     entries += storage.list(marker_folder(instant.time), recursive=True)
     if not entries:
@@ -352,13 +353,22 @@ def _requests(client: TableClient, failed: Instant) -> list[RollbackRequest]:
 
 
 def _base_file_markers(storage: Storage, instant: str) -> list[Marker]:
-    markers = read_markers(storage, instant)
+    markers = _markers(storage, instant)
     for marker in markers:
         if marker.io_type == APPEND:
             raise UnsupportedTableError(
                 f"{marker.path}: {instant} wrote log files; writes to merge-on-read tables are not rolled back yet"
             )
     return markers
+
+
+def _markers(storage: Storage, instant: str) -> list[Marker]:
+    """The markers of a write, or one for each of its files that exist if a list of them is torn."""
+    try:
+        return read_markers(storage, instant)
+    except CorruptFileError as error:
+        _log.warning("%s: %s; files of %s are listed instead", storage.uri, error, instant)
+        return [Marker(partition, name, CREATE) for partition, name in _listed(storage, instant)]
 
 
 def _listed(storage: Storage, instant: str) -> list[tuple[str, str]]:
@@ -426,7 +436,7 @@ def sweep_remains(client: TableClient, options: ProtocolOptions, remains: Remain
 
 def uncounted_files(client: TableClient, timeline: Timeline, time: str) -> list[str]:
     """Paths of the data files that the markers of an ended write name and no commit, whether they exist or not."""
-    marked = [marker.path for marker in read_markers(client.storage, time)]
+    marked = [marker.path for marker in _markers(client.storage, time)]
     done = next((i for i in timeline.writes if i.time == time and i.action in WRITE_ACTIONS), None)
     if done is not None:
         counted = _paths(timeline, done) if marked else set()

@@ -88,7 +88,8 @@ def read_markers(storage: Storage, instant: str) -> list[Marker]:
     Both of Hudi's forms are read: a file for each marker, and the lists of the timeline server (`MARKERS0` and so on).
 
     Raises:
-        CorruptFileError: a line of a list is not a marker.
+        CorruptFileError: a line of a list is not a marker. Java's server writes lists anew in their place: if it dies
+            meanwhile, part of a line is left.
     """
     folder = marker_folder(instant)
     markers: set[Marker] = set()
@@ -97,7 +98,7 @@ def read_markers(storage: Storage, instant: str) -> list[Marker]:
             continue
         relative = entry.path[len(folder) + 1 :]
         if relative.startswith(_SERVER_FILES) and relative[len(_SERVER_FILES) :].isdigit():
-            lines = storage.read(entry.path).decode().splitlines()
+            lines = _decode(storage.read(entry.path), entry.path).splitlines()
             markers.update(_parse(line.strip(), entry.path) for line in lines if line.strip())
         elif _INFIX in entry.name:
             markers.add(_parse(relative, entry.path))
@@ -108,6 +109,13 @@ def delete_markers(storage: Storage, instant: str) -> None:
     """Delete the markers and scratch files of a write that has completed or was rolled back."""
     storage.delete_dir(scratch_folder(instant))
     storage.delete_dir(marker_folder(instant))
+
+
+def _decode(data: bytes, path: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise CorruptFileError(path, error.start, "not UTF-8") from error
 
 
 def _parse(text: str, path: str) -> Marker:

@@ -154,6 +154,33 @@ def test_a_write_of_apache_without_a_heartbeat_may_be_alive(client, storage, cap
     assert_tidy(storage.uri)
 
 
+@pytest.mark.parametrize("torn", [b"p=a/00000000-x_0", "p=日".encode()[:-1]])
+def test_a_torn_list_of_markers_stops_nobody(client, storage, torn):
+    """As a timeline server leaves it that dies while it writes the list anew."""
+    upsert(client, FIRST)
+    instant = pending_of_apache(client, storage, 50)
+    storage.create(f".hoodie/.temp/{instant}/MARKERS0", torn)
+    path = f"p=a/00000000-x_0-0-0_{instant}.parquet"
+    storage.create(path, b"PAR1")
+    upsert(client, {("p=a", 0): {"k1": 7}})
+    assert [i.time for i in client.timeline().pending] == [instant], "it changed files just now"
+    assert rollback_failed_writes(client, {"hoodie.clean.failed.writes.policy": "EAGER"}) == [instant]
+    assert not storage.exists(path)
+    assert_tidy(storage.uri)
+
+
+def test_a_torn_list_of_an_ended_write_is_deleted(client, storage):
+    upsert(client, FIRST)
+    [write] = client.timeline().writes
+    late = f"p=a/00000000-x_0-0-9_{write.time}.parquet"
+    storage.create(late, b"PAR1")
+    storage.create(f".hoodie/.temp/{write.time}/MARKERS0", b"p=a/00000000-x_0")
+    upsert(client, {("p=a", 1): {"k2": 7}})
+    assert not storage.exists(late)
+    assert rows_of(storage.uri) == FIRST_ROWS | {("p=a", "k2"): 7}
+    assert_tidy(storage.uri)
+
+
 def test_a_data_file_that_grows_shows_that_apache_is_alive(client, storage):
     instant = pending_of_apache(client, storage, 200)
     path = "p=a/00000000-x_0-0-0_20260101000000000.parquet"

@@ -39,3 +39,9 @@ def test_a_line_that_is_no_marker(storage):
     storage.create(f".hoodie/.temp/{TIME}/MARKERS0", b"p=a/x.parquet")
     with pytest.raises(CorruptFileError, match="is not a marker"):
         read_markers(storage, TIME)
+
+
+def test_a_list_that_is_torn_within_a_letter(storage):
+    storage.create(f".hoodie/.temp/{TIME}/MARKERS0", "日".encode()[:-1])
+    with pytest.raises(CorruptFileError, match="MARKERS0: at byte 0: not UTF-8"):
+        read_markers(storage, TIME)
