@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from table_format.errors import AlreadyExistsError, LockError, MissingFileError
-from table_format.storage import FileEntry, Storage
+from table_format.storage import FileEntry, Storage, storage_errors
 from table_writer.timeline.liveness import Owner, Pulse, age_ms
 from table_writer.timeline.options import LockOptions
 
@@ -101,7 +101,7 @@ class FileSystemLock:
             wait = min(wait * 2, _LONGEST_WAIT, self._options.wait_ms / 1000)
 
     def release(self) -> None:
-        """Release the lock, unless another writer broke it meanwhile."""
+        """Release the lock, unless another writer broke it meanwhile, or the table was deleted."""
         if self._content is None or self._owner is None:
             return
         try:
@@ -170,11 +170,14 @@ class FileSystemLock:
 
     def _delete(self, content: bytes) -> bool:
         """Delete the lock file if it has this content; returns whether it did."""
-        with self._guarded():
-            if not self._is_ours(content):
-                return False
-            self._storage.delete(self._path)
-            return True
+        try:
+            with self._guarded():
+                if not self._is_ours(content):
+                    return False
+                self._storage.delete(self._path)
+                return True
+        except MissingFileError:  # the folder is gone
+            return False
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -185,7 +188,8 @@ class FileSystemLock:
         if not self._storage.is_local:
             yield
             return
-        folder = os.open(os.path.dirname(self._storage.full_path(self._path)), os.O_RDONLY)
+        with storage_errors(self._path):
+            folder = os.open(os.path.dirname(self._storage.full_path(self._path)), os.O_RDONLY)
         try:
             with contextlib.suppress(OSError):  # some network file systems do not lock folders
                 fcntl.flock(folder, fcntl.LOCK_EX)
@@ -194,11 +198,15 @@ class FileSystemLock:
             os.close(folder)
 
     def _is_dead(self, content: bytes, entry: FileEntry) -> bool:
-        expire = self._options.expire_minutes * 60
-        if expire and time.time() - entry.mtime_ms / 1000 > expire:
-            return True
         owner = Owner.parse(content)
-        if owner is None or owner.is_alive_here:
+        if owner is not None and owner.is_alive_here:
+            return False
+        expire_ms = self._options.expire_minutes * 60_000
+        # a file is made to read the storage's clock: only if this machine's does not say that the lock is young
+        distant = abs(time.time() * 1000 - entry.mtime_ms) > expire_ms
+        if expire_ms and distant and age_ms(self._storage, entry) > expire_ms:
+            return True
+        if owner is None:
             return False
         if owner.is_known_dead:
             return True

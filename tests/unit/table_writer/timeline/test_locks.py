@@ -48,6 +48,32 @@ def test_an_expired_lock_is_broken(storage):
     FileSystemLock(storage, LockOptions(expire_minutes=1, retries=0)).acquire()
 
 
+def test_a_fast_clock_expires_no_lock(storage, monkeypatch):
+    storage.create(PATH, b"")
+    now = time.time() + 3600
+    monkeypatch.setattr(locks.time, "time", lambda: now)
+    with pytest.raises(LockError):
+        FileSystemLock(storage, LockOptions(expire_minutes=1, retries=0)).acquire()
+
+
+def test_a_lock_that_this_process_holds_does_not_expire(storage):
+    with FileSystemLock(storage, QUICK):
+        old = time.time() - 90
+        os.utime(storage.full_path(PATH), (old, old))
+        with pytest.raises(LockError):
+            FileSystemLock(storage, LockOptions(expire_minutes=1, retries=0)).acquire()
+
+
+def test_the_lock_of_a_table_that_was_deleted_is_released(storage):
+    lock = FileSystemLock(storage, QUICK)
+    lock.acquire()
+    storage.delete_dir(".hoodie")
+    with pytest.raises(LockError, match="broke this lock"):
+        lock.check()
+    lock.release()
+    assert not storage.exists(PATH)
+
+
 def test_the_lock_of_a_dead_process_is_broken(storage):
     code = (
         "import os, sys; from table_format.storage import Storage\n"
