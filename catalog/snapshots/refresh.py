@@ -40,7 +40,7 @@ def refreshed(snapshot: Snapshot, client: TableClient) -> Snapshot:
     Returns:
         The snapshot itself when nothing was written since.
     """
-    timeline = client.timeline()
+    timeline = client.timeline().with_cache_of(snapshot.timeline)
     writes = _later_writes(snapshot, client, timeline)
     slices = None if writes is None else _with_writes(snapshot, timeline, writes)
     if slices is None:
@@ -67,12 +67,31 @@ def _later_writes(snapshot: Snapshot, client: TableClient, timeline: Timeline) -
         # a new table may be at this path, or writes that were added may be archived already: archiving leaves the
         # newest ones, and those that a savepoint keeps
         return None
+    if _left_unseen(known, timeline) or _were_filled(known, timeline):
+        return None
     writes = [instant for instant in added if instant.action in WRITE_ACTIONS]
     if len(writes) > _MOST_WRITES or not _only_wrote(client, known, timeline, added, gone):
         return None
     metadata = [(instant.time, timeline.commit_metadata(instant)) for instant in writes]
+    if any(write in timeline.empty_writes for write in writes):
+        return None  # such a file does not say what was written, as between another tool's creation and closing of it
     # Once a column was renamed, a column's name no longer identifies its statistics.
     return None if any(SCHEMA_HISTORY_KEY in write.extra_metadata for _, write in metadata) else metadata
+
+
+def _left_unseen(known: Timeline, timeline: Timeline) -> bool:
+    """Whether a pending write may have completed and been archived, while a newer one is still active."""
+    there = {(instant.time, instant.comparable_action) for instant in timeline.instants}
+    pending = (one for one in known.pending if one.comparable_action in WRITE_ACTIONS)
+    return any((one.time, one.comparable_action) not in there and not timeline.is_undone(one.time) for one in pending)
+
+
+def _were_filled(known: Timeline, timeline: Timeline) -> bool:
+    """Whether files of completed writes that were empty, and so may have hidden a schema, have content now."""
+    empty = known.empty_writes.intersection(timeline.completed)
+    for write in empty:
+        timeline.extra_metadata(write)
+    return not empty <= timeline.empty_writes
 
 
 def _only_wrote(

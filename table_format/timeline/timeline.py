@@ -62,6 +62,7 @@ class Timeline:
     undoing: tuple[Undoing, ...] = ()
     _seen_in_archive: set[str] = field(default_factory=set, repr=False)
     _extra_metadata: dict[Instant, dict[str, str]] = field(default_factory=dict, repr=False)
+    _seen_empty: set[Instant] = field(default_factory=set, repr=False)
 
     @functools.cached_property
     def completed(self) -> tuple[Instant, ...]:
@@ -96,7 +97,13 @@ class Timeline:
         """This timeline with what another one of the table has read of completed instants, which do not change."""
         there = set(self.completed)
         self._extra_metadata.update({i: extra for i, extra in older._extra_metadata.items() if i in there})
+        self._seen_empty.update(older.empty_writes & there)
         return self
+
+    @property
+    def empty_writes(self) -> frozenset[Instant]:
+        """Completed writes whose files were read and had no content; another tool may have been about to fill them."""
+        return frozenset(self._seen_empty)
 
     def with_instant(self, instant: Instant) -> Timeline:
         """This timeline after an instant has reached a state, if nothing else has happened."""
@@ -328,24 +335,33 @@ class Timeline:
         """
         data = self.read(instant)
         if instant.action == Action.REPLACECOMMIT and not data:
-            # an empty file of any other write loses no rows
+            # of any other write, the files are found by listing
             raise CorruptFileError(self.path(instant), 0, "an empty replacecommit file; restore it")
         metadata = CommitMetadata.parse(data, self.path(instant))
-        self._extra_metadata.setdefault(instant, metadata.extra_metadata)
+        self._remember(instant, data, metadata.extra_metadata)
         return metadata
 
     def extra_metadata(self, instant: Instant) -> dict[str, str]:
         """Extra metadata of a completed write, such as the table's `schema`; faster than `commit_metadata`.
 
-        Read once, as completed instants do not change.
+        Read once, as completed instants do not change, except for an empty file, which may be filled later.
 
         Raises:
             CorruptFileError: the file is not commit metadata.
         """
         extra = self._extra_metadata.get(instant)
         if extra is None:
-            extra = self._extra_metadata[instant] = read_extra_metadata(self.read(instant), self.path(instant))
+            data = self.read(instant)
+            extra = read_extra_metadata(data, self.path(instant))
+            self._remember(instant, data, extra)
         return extra
+
+    def _remember(self, instant: Instant, data: bytes, extra: dict[str, str]) -> None:
+        if data:
+            self._extra_metadata.setdefault(instant, extra)
+            self._seen_empty.discard(instant)
+        else:
+            self._seen_empty.add(instant)
 
 
 def load_timeline(

@@ -196,3 +196,49 @@ def test_a_refresh_reads_the_file_of_each_commit_once(tmp_path: Path) -> None:
     paths = [call.args[1] for call in read.call_args_list]
     assert sum(path.endswith(".commit") and not path.startswith(".hoodie/metadata") for path in paths) == 1
     assert len(set(paths)) == len(paths)
+
+
+ARCHIVING = {
+    "hoodie.keep.max.commits": "5",
+    "hoodie.keep.min.commits": "4",
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.metadata.enable": "false",
+}
+
+
+def test_a_write_that_was_pending_and_is_archived_is_not_lost(tmp_path: Path) -> None:
+    """It was slow: a newer write had completed before the last refresh, and is still active."""
+    path = tmp_path / "t"
+    writer = create_table(path, ROWS.schema, record_key="id", partition_by="day", buckets=1, options=ARCHIVING)
+    instants = [writer.insert(ROWS.slice(number, 1)).instant for number in range(4)]
+    slow, aside = path / f".hoodie/{instants[1]}.commit", tmp_path / "aside"
+    slow.rename(aside)
+    held = Table.open(str(path))
+    assert held.scan().count() == 3
+    aside.rename(slow)
+    for number in range(4, 8):
+        if slow.exists():
+            writer.insert(ROWS.slice(number, 1))
+    assert not slow.exists()
+    assert (path / f".hoodie/{instants[2]}.commit").exists()
+    assert slices(held.refresh().snapshot()) == slices(Table.open(str(path)).snapshot())
+
+
+def test_an_empty_commit_file_is_not_taken_for_a_write_of_nothing(tmp_path: Path) -> None:
+    """Between another tool's creation and closing of the file it has no content."""
+    path = tmp_path / "t"
+    writer = create_table(path, ROWS.schema, record_key="id", partition_by="day", buckets=1, options=ARCHIVING)
+    writer.insert(ROWS.slice(0, 1))
+    held = Table.open(str(path))
+    assert held.scan().count() == 1
+    more = ROWS.append_column("w", pa.array(range(8)))
+    commit = path / f".hoodie/{writer.insert(more.slice(1, 1)).instant}.commit"
+    content = commit.read_bytes()
+    commit.write_bytes(b"")
+    assert held.refresh().scan().count() == 2
+    assert "w" not in held.schema.names
+    assert held.refresh().scan().count() == 2
+    commit.write_bytes(content)
+    assert sorted(held.refresh().scan().to_arrow()["w"].to_pylist(), key=str) == [1, None]
+    snapshot = held.snapshot()
+    assert held.refresh().snapshot() is snapshot
