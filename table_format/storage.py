@@ -36,6 +36,8 @@ _UNUSABLE: Final = (errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errn
 _REFUSED: Final = re.compile(
     r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|NO_SUCH_BUCKET)\b"
 )
+# By the names of Arrow; a file there is visible when its upload is complete, and a rename is a copy.
+_OBJECT_STORES: Final = ("s3", "gcs", "abfs")
 # As many deletes are done one after the other.
 _FEW_DELETES: Final = 64
 _DELETING_THREADS: Final = 16
@@ -280,9 +282,9 @@ class Storage:
     def create(self, path: str, data: bytes) -> None:
         """Create a file that must not exist; its content is complete as soon as its name is visible.
 
-        On local file systems this is a hard link of a synced temporary file, which is atomic and exclusive. Object
-        stores publish an upload atomically, but `pyarrow.fs` has no conditional put: there exclusion depends on the
-        table lock.
+        On local file systems this is a hard link of a synced temporary file, which is atomic and exclusive. On HDFS and
+        others a temporary file is renamed. Object stores publish an upload atomically, but `pyarrow.fs` has no
+        conditional put: there, and where a rename replaces files, exclusion depends on the table lock.
 
         Raises:
             AlreadyExistsError: the name is taken.
@@ -295,8 +297,17 @@ class Storage:
                 return
             if self.exists(path):
                 raise AlreadyExistsError(f"{path}: exists already")
-            with self.filesystem.open_output_stream(self.full_path(path)) as stream:
-                stream.write(data)
+            if self.filesystem.type_name in _OBJECT_STORES:
+                self._write(self.full_path(path), data)
+                return
+            temporary = _temporary_name(self.full_path(path))
+            try:
+                self._write(temporary, data)
+                self.filesystem.move(temporary, self.full_path(path))
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    self.filesystem.delete_file(temporary)
+                raise
 
     def overwrite(self, path: str, data: bytes, *, synced: bool = True) -> None:
         """Replace a file, or create it, and drop the stale `.crc` that a Hadoop client may have left beside it.
@@ -312,8 +323,7 @@ class Storage:
                 with _temporary_file(self.full_path(path), data, synced=synced) as temporary:
                     os.replace(temporary, self.full_path(path))
             else:
-                with self.filesystem.open_output_stream(self.full_path(path)) as stream:
-                    stream.write(data)
+                self._write(self.full_path(path), data)
             self._delete_side_file(path)
 
     def touch(self, path: str, epoch_s: float | None = None) -> None:
@@ -368,6 +378,10 @@ class Storage:
         """Delete a folder with its content; no error if it does not exist."""
         with self._call(path), contextlib.suppress(FileNotFoundError):
             self.filesystem.delete_dir(self.full_path(path))
+
+    def _write(self, whole: str, data: bytes) -> None:
+        with self.filesystem.open_output_stream(whole) as stream:
+            stream.write(data)
 
     def _call(self, path: str) -> _Call:
         return _Call(path or self.uri, self.full_path(path))
@@ -460,11 +474,15 @@ def _is_side_file(name: str) -> bool:
     return (name.startswith(".") and name.endswith(".crc")) or name.startswith("._")
 
 
+def _temporary_name(target: str) -> str:
+    """A name beside the target that listings leave out; not longer than names of ours, as file systems limit them."""
+    return posixpath.join(posixpath.dirname(target), f".tmp-{uuid.uuid4().hex}.crc")
+
+
 @contextlib.contextmanager
 def _temporary_file(target: str, data: bytes, *, synced: bool) -> Iterator[str]:
     """A temporary file beside the target with its content; deleted on exit unless it was renamed."""
-    # not longer than the final name, since file systems limit names
-    path = os.path.join(os.path.dirname(target), f".tmp-{uuid.uuid4().hex}.crc")
+    path = _temporary_name(target)
     try:
         with open(path, "wb") as stream:
             stream.write(data)

@@ -1,9 +1,11 @@
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from unittest import mock
 
 import pytest
+from pyarrow import fs
 
-from table_format.errors import MissingFileError, UnusablePathError
+from table_format.errors import AlreadyExistsError, MissingFileError, StorageError, UnusablePathError
 from table_format.storage import Storage
 
 
@@ -16,6 +18,23 @@ def test_move(tmp_path):
     with pytest.raises(MissingFileError):
         storage.move("a/gone", "a/new")
     assert storage.read("a/new") == b"content"
+
+
+def test_a_file_gets_its_name_with_its_content_where_a_name_is_visible_before():
+    storage = Storage("mock:///t")  # as HDFS is: neither local nor an object store
+    storage.filesystem = mock.Mock(wraps=storage.filesystem)
+    storage.create("a/x", b"content")
+    opened = [call.args[0] for call in storage.filesystem.open_output_stream.call_args_list]
+    assert opened
+    assert "t/a/x" not in opened
+    assert storage.read("a/x") == b"content"
+    with pytest.raises(AlreadyExistsError):
+        storage.create("a/x", b"other")
+    storage.filesystem.move.side_effect = OSError("refused")
+    with pytest.raises(StorageError, match="refused"):
+        storage.create("a/y", b"content")
+    left = storage.filesystem.get_file_info(fs.FileSelector("t", recursive=True))
+    assert [info.path for info in left] == ["t/a", "t/a/x"]
 
 
 def test_the_endpoint_of_s3_comes_from_awss_variables(monkeypatch):
