@@ -51,19 +51,33 @@ class TableClient:
     def timeline(self, known: Timeline | None = None) -> Timeline:
         """Load the current timeline, without writes that a restore or rollback under way takes back.
 
+        Where it has no instants, the properties are read again, since the table may be gone, or its timeline be in
+        another folder after an upgrade.
+
         Args:
             known: loaded earlier; what it has read of completed instants is not read again.
+
+        Raises:
+            TableNotFoundError: the table is gone.
         """
+        timeline = self._load_timeline()
+        if not timeline.instants:
+            now = load_table_config(self.storage)
+            if now.timeline_folder != self.config.timeline_folder:
+                self.config = now
+                timeline = self._load_timeline()
+        timeline = without_undone(timeline)
+        return timeline if known is None else timeline.with_cache_of(known)
+
+    def _load_timeline(self) -> Timeline:
         config = self.config
-        timeline = load_timeline(
+        return load_timeline(
             self.storage,
             config.timeline_folder,
             config.layout_version,
             timezone=config.timeline_timezone,
             history_folder=config.history_folder,
         )
-        timeline = without_undone(timeline)
-        return timeline if known is None else timeline.with_cache_of(known)
 
     def table_schema(self, timeline: Timeline | None = None, as_of: str | None = None) -> pa.Schema:
         """The table's columns, without the meta columns.

@@ -112,3 +112,21 @@ def test_partition_metadata(tmp_path, partition, depth):
     assert partition_depth(partition) == depth
     assert not ensure_partition_metadata(storage, partition, "20271121075439109"), "it is written once"
     assert storage.read(path) == data
+
+
+def test_a_table_that_is_gone_since_it_was_opened_is_not_an_empty_one(client, tmp_path):
+    _commit(tmp_path, "1", _avro("a"))
+    (tmp_path / ".hoodie").rename(tmp_path / "aside")
+    with pytest.raises(TableNotFoundError):
+        client.timeline()
+
+
+def test_a_table_that_was_upgraded_since_it_was_opened_is_not_an_empty_one(client, tmp_path):
+    assert not client.timeline().instants
+    _commit(tmp_path, "1", _avro("a"))
+    (tmp_path / ".hoodie/timeline").mkdir()
+    (tmp_path / ".hoodie/1.commit").rename(tmp_path / ".hoodie/timeline/1.commit")
+    newer = {"hoodie.table.version": "8", "hoodie.timeline.layout.version": "2"}
+    update_table_config(Storage(str(tmp_path)), newer)
+    assert [write.time for write in client.timeline().writes] == ["1"]
+    assert client.config.layout_version == 2
