@@ -33,7 +33,6 @@ from table_format.instant import WRITE_ACTIONS, Action, Instant, State, parse_as
 from table_format.meta_columns import COMMIT_TIME
 from table_format.slices.file_names import in_groups
 from table_format.table.client import TableClient
-from table_format.timeline.history import completion_times
 from table_format.timeline.timeline import Timeline
 from table_format.timeline.whole import with_archive
 
@@ -145,11 +144,12 @@ def instant_range(
         if begin.strip() == EARLIEST or not begin.strip(" 0")
         else parse_as_of(begin, config.timeline_timezone)
     )
-    refuse_undone(timeline, first)
+    layout_2 = timeline.layout > 1
+    completions = _completions(timeline) if layout_2 else {}
+    refuse_undone(timeline, first, completions)
     last = None if end is None or end.strip() == LATEST else parse_as_of(end, config.timeline_timezone)
     if last is not None and last < first:
         raise OptionError(f"incremental {begin}..{end}: the end is before the beginning")
-    layout_2 = timeline.layout > 1
     if not layout_2 and (pending := _pending_write(timeline, first, last)) is not None:
         earlier = [write.time for write in timeline.writes if write.time < pending.time]
         if not end_at_holes or not earlier:
@@ -160,8 +160,8 @@ def instant_range(
                 "hoodie.read.timeline.holes.resolution.policy=BLOCK"
             )
         last = max(earlier[-1], first)
-    completions = _completions(client, timeline) if layout_2 else {}
-    known_timeline = with_archive(timeline) if _reaches_archive(first, timeline, completions) else timeline
+    reaches_archive = _reaches_archive(first, timeline) or _ended_later(first, timeline, completions)
+    known_timeline = with_archive(timeline) if reaches_archive else timeline
     then = _state_at(known_timeline, last, completions)
     as_of = None if layout_2 or not timeline.writes or timeline.writes[-1].time <= (last or "~") else last
     state = timeline if as_of is None and then is known_timeline else then
@@ -171,23 +171,31 @@ def instant_range(
     return dataclasses.replace(known, rewrites=_rewrites(then, writes), touched=_touched(known, then, writes))
 
 
-def refuse_undone(timeline: Timeline, begin: str) -> None:
+def refuse_undone(timeline: Timeline, begin: str, completions: Mapping[str, str] | None = None) -> None:
     """Refuse to go on after a write that is gone, since the reader may hold rows of it, and would keep them.
+
+    In layout 2 a reader goes on after a completion time. Of a write that was taken back this is not known any more: a
+    time at which no known write completed may be its.
 
     Args:
         timeline: of the table.
-        begin: the instant after which a range begins.
+        begin: the time after which a range begins.
+        completions: in layout 2, when each known write completed.
 
     Raises:
         UndoneWriteError: a rollback or a restore has taken it back.
     """
     if begin == _TIMELESS or timeline.find(begin) is not None:
         return
-    whole = with_archive(timeline) if timeline.writes and begin < timeline.writes[0].time else timeline
-    if begin not in whole.rolled_back or not whole.is_undone(begin):
+    done = completions or {}
+    if any(of == begin and not timeline.is_undone(time) for time, of in done.items()):
         return
-    older = [write.time for write in with_archive(timeline).writes if write.time < begin]
-    last = older[-1] if older else EARLIEST
+    whole = with_archive(timeline) if _reaches_archive(begin, timeline) else timeline
+    is_gone = begin in whole.rolled_back and whole.is_undone(begin)
+    if not is_gone and (timeline.layout == 1 or not _undone_since(whole, begin)):
+        return
+    ends = (done.get(write.time, write.time) for write in with_archive(timeline).writes)
+    last = max((end for end in ends if end < begin), default=EARLIEST)
     raise UndoneWriteError(
         f"incremental from {begin}: a rollback or restore took this write back, so rows that were read of it, and of "
         f"others after {last}, are no longer in the table, or have their earlier values. Undo them where they "
@@ -195,6 +203,16 @@ def refuse_undone(timeline: Timeline, begin: str) -> None:
         f"{last}",
         last,
     )
+
+
+def _undone_since(timeline: Timeline, begin: str) -> bool:
+    """Whether a write that began before a time, and may have completed by then, was taken back after it."""
+    since = {time for one in timeline.undoing if one.instant.time > begin for time in one.times}
+    for instant in timeline.completed:
+        if instant.time > begin:
+            since.update(timeline.undone_by(instant))
+    pending = {instant.time for instant in timeline.pending}  # failed runs of compactions and clusterings
+    return any(time < begin and time not in pending and timeline.is_undone(time) for time in since)
 
 
 def _pending_write(timeline: Timeline, begin: str, end: str | None) -> Instant | None:
@@ -211,19 +229,23 @@ def _pending_write(timeline: Timeline, begin: str, end: str | None) -> Instant |
     return None
 
 
-def _completions(client: TableClient, timeline: Timeline) -> dict[str, str]:
+def _completions(timeline: Timeline) -> dict[str, str]:
     """When writes completed; archived ones too, because one that began early may have completed late."""
     times = {i.time: timeline.completion_time(i.time) or i.time for i in timeline.writes}
-    return {**completion_times(client.storage, client.config.history_folder), **times}
+    return {**timeline.archive.writes, **times}
 
 
-def _reaches_archive(begin: str, timeline: Timeline, completions: dict[str, str]) -> bool:
-    """Whether archived writes may have clustered rows of a range, or completed after its end (layout 2).
+def _reaches_archive(begin: str, timeline: Timeline) -> bool:
+    """Whether writes that began after a time may be archived."""
+    first = timeline.first_unbroken
+    return bool(timeline.writes) and (first is None or begin < first)
+
+
+def _ended_later(begin: str, timeline: Timeline, completions: dict[str, str]) -> bool:
+    """Whether an archived write completed after the beginning of a range, though it began before (layout 2).
 
     An archived write is older than the active ones by its instant, and may have completed after some of them.
     """
-    if not timeline.writes or begin < timeline.writes[0].time:
-        return bool(timeline.writes)
     active = {write.time for write in timeline.writes}
     return any(done > begin for time, done in completions.items() if time not in active)
 

@@ -240,11 +240,18 @@ class Timeline:
     def _restored_times(self) -> frozenset[str]:
         """Times of what restores have undone, and what is being undone."""
         times = {time for undoing in self.undoing for time in undoing.times}
-        for instant in self.completed:
-            if instant.action == Action.RESTORE:
-                data = self.read(instant)
-                times.update(RestoreMetadata.from_avro(data, self.path(instant)).commits if data else ())
-        return frozenset(times)
+        return frozenset(times.union(*(self.undone_by(one) for one in self.completed if one.action == Action.RESTORE)))
+
+    def undone_by(self, instant: Instant) -> list[str]:
+        """Times of what a completed instant has undone: nothing, unless it is a rollback or a restore.
+
+        Raises:
+            CorruptFileError: its file is damaged.
+        """
+        if instant.action == Action.ROLLBACK:
+            return [time for time, _ in self.rolled_back_by(instant)]
+        data = self.read(instant) if instant.action == Action.RESTORE else b""
+        return RestoreMetadata.from_avro(data, self.path(instant)).commits if data else []
 
     @functools.cached_property
     def archived_replaced(self) -> tuple[tuple[str, str, str], ...]:

@@ -1,5 +1,6 @@
 """Incremental scans that end before archived replacecommits, whose groups' files may have been cleaned away."""
 
+import dataclasses
 import shutil
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,10 @@ import pyarrow as pa
 import pytest
 
 from catalog import Table
+from catalog.snapshots.incremental import instant_range
 from hudi_catalog.table import create_table
 from table_format.errors import OptionError
+from table_format.instant import Instant, State
 from tests.support.layout_2_tables import to_layout_2
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])
@@ -114,3 +117,13 @@ def test_an_archived_write_that_completed_after_the_end_is_not_in_the_state(tmp_
     span = table.scan(incremental=(begin, end)).instants
     assert span is not None
     assert not span.timeline.is_committed(first)
+
+
+def test_a_clustering_that_was_archived_beyond_a_savepoint_is_of_the_range(tmp_path: Path) -> None:
+    states = list(written(tmp_path / "one", "cluster"))
+    client = Table.open(str(tmp_path / "one")).client
+    timeline = client.timeline()
+    saved = [Instant(states[0], action, State.COMPLETED) for action in ("commit", "savepoint")]
+    gapped = dataclasses.replace(timeline, instants=(*saved, *timeline.instants))
+    assert gapped.writes[1].time > states[REPLACED_BY + 1]
+    assert instant_range(states[0], None, client, gapped).rewrites == {states[REPLACED_BY + 1]}

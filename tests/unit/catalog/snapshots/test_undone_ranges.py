@@ -6,6 +6,7 @@ import pytest
 
 import hudi_catalog
 from hudi_catalog import UndoneWriteError
+from tests.support.layout_2_tables import to_layout_2
 
 
 def make(path: Path) -> tuple[hudi_catalog.Table, list[str]]:
@@ -59,3 +60,27 @@ def test_after_the_rollback_was_archived(tmp_path: Path) -> None:
     with pytest.raises(UndoneWriteError) as refused:
         table.scan(incremental=(third, None))
     assert refused.value.begin == second
+
+
+@pytest.mark.parametrize("by", ["rollback", "restore"])
+def test_in_layout_2_by_the_time_at_which_the_write_completed(tmp_path: Path, by: str) -> None:
+    table, (first, second, third) = make(tmp_path)
+    before = to_layout_2(tmp_path / "t", tmp_path / "before")
+    if by == "rollback":
+        table.rollback(third)
+    else:
+        table.restore(to=second)
+    last = table.upsert([{"id": 9, "v": 9}]).instant
+    done = to_layout_2(tmp_path / "t", tmp_path / "after")
+    after = hudi_catalog.open_table(tmp_path / "after")
+    with pytest.raises(UndoneWriteError) as refused:
+        after.scan(incremental=(before[third], None))
+    assert refused.value.begin == done[second]
+    for begin in (first, second, last):
+        newer = {second: [1], last: [9]}
+        wanted = [v for time, values in newer.items() if time > begin for v in values]
+        assert sorted(after.scan(incremental=(done[begin], None)).to_arrow()["v"].to_pylist()) == wanted
+    # a time at which nothing completed, before what was taken back began, and one after it was
+    early, late = str(int(third) - 1), str(int(done[last]) + 1)
+    assert after.scan(incremental=(early, None)).to_arrow()["v"].to_pylist() == [9]
+    assert after.scan(incremental=(late, None)).to_arrow().num_rows == 0
