@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from catalog.planner import Plan, make_plan
 from catalog.rows.slice_rows import needed_columns, slice_rows
-from catalog.snapshots.incremental import InstantRange
+from catalog.snapshots.incremental import InstantRange, checkpoint_of
 from catalog.snapshots.scan_options import ScanOptions
 from catalog.snapshots.snapshot import Snapshot
 from catalog.statistics.indexed_column import IndexedColumn
@@ -84,6 +84,22 @@ class Scan:
         """The columns of the result."""
         schema = self.snapshot.schema
         return schema if self.columns is None else pa.schema([schema.field(name) for name in self.columns])
+
+    @property
+    def checkpoint(self) -> str | None:
+        """Time at which the next incremental range begins, to go on after this scan without missing a row.
+
+        The instant of the newest write that the scan sees, in layout 2 of the timeline the greatest completion time;
+        "0" if it sees none. A write that is pending in layout 1 has an instant already, so that it is the newest one
+        before that; rows of writes after it come again. None for a read-optimized scan, and for a past state in layout
+        2, which is one by instants.
+        """
+        if self.instants is not None:
+            return self.instants.checkpoint
+        snapshot = self.snapshot
+        if snapshot.read_optimized or (snapshot.timeline.layout > 1 and not snapshot.is_latest):
+            return None
+        return checkpoint_of(snapshot.timeline, snapshot.as_of)
 
     def plan(self) -> Plan:
         """Which files may hold matching rows, and why: `len` of it is their number, `splits` are the files to read.

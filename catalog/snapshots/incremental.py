@@ -70,6 +70,13 @@ class InstantRange:
         begin = "the beginning" if self.begin == _TIMELESS else self.begin
         return f"after {begin} up to {self.end or 'now'}"
 
+    @property
+    def checkpoint(self) -> str:
+        """Where the range ended; see `catalog.scan.Scan.checkpoint`."""
+        writes = {write.time: write.time for write in self.timeline.writes} | self.completions
+        ends = (done for time, done in writes.items() if self.includes(done) and not self.timeline.is_undone(time))
+        return max(ends, default=self.begin)
+
     def predicate(self) -> HudiExpression:
         """The filter on `_hoodie_commit_time` that selects the rows of the range."""
         time = col(COMMIT_TIME)
@@ -213,6 +220,20 @@ def _undone_since(timeline: Timeline, begin: str) -> bool:
             since.update(timeline.undone_by(instant))
     pending = {instant.time for instant in timeline.pending}  # failed runs of compactions and clusterings
     return any(time < begin and time not in pending and timeline.is_undone(time) for time in since)
+
+
+def checkpoint_of(timeline: Timeline, as_of: str | None = None) -> str:
+    """Where a scan of a table's whole state ended; see `catalog.scan.Scan.checkpoint`.
+
+    Args:
+        timeline: of the state.
+        as_of: in layout 1, the instant up to which it counts; None for all.
+    """
+    if timeline.layout > 1:
+        return max((timeline.completion_time(write.time) or write.time for write in timeline.writes), default=_TIMELESS)
+    pending = _pending_write(timeline, _TIMELESS, as_of)
+    writes = [write.time for write in timeline.writes if as_of is None or write.time <= as_of]
+    return max((time for time in writes if pending is None or time < pending.time), default=_TIMELESS)
 
 
 def _pending_write(timeline: Timeline, begin: str, end: str | None) -> Instant | None:

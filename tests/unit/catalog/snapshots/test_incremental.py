@@ -3,20 +3,23 @@
 import itertools
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import hudi_catalog
 from catalog import Table
 from catalog.rows.json_rows import json_lines
-from catalog.snapshots.incremental import InstantRange, instant_range
+from catalog.snapshots.incremental import InstantRange, checkpoint_of, instant_range
 from table_format.actions.commit import CommitMetadata, WriteStat
 from table_format.errors import OptionError, PendingWriteError, UnsupportedTableError
 from table_format.instant import Instant, State
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from tests.support.catalog_tables import NEWER_NAMES
+from tests.support.layout_2_tables import to_layout_2
 from tests.unit.conftest import GoldenTable
 
 NAMES = [
@@ -203,6 +206,17 @@ def test_the_end_is_the_state_at_which_writes_had_completed(client: TableClient)
     assert [write.time for write in of(client, "earliest", DONE[SLOW]).timeline.writes] == [SLOW, QUICK]
 
 
+def test_the_checkpoint_is_where_a_range_ended(client: TableClient) -> None:
+    newest = max(DONE.values())
+    assert of(client, "earliest").checkpoint == of(client, newest).checkpoint == newest
+    assert of(client, "earliest", DONE[QUICK]).checkpoint == DONE[QUICK]
+    assert of(client, DONE[QUICK], DONE[QUICK]).checkpoint == DONE[QUICK]
+    assert checkpoint_of(overtaken(client)) == newest
+    for layout in (1, 2):
+        assert checkpoint_of(Timeline(client.storage, (), layout=layout)) == "0"
+        assert instant_range("earliest", None, client, Timeline(client.storage, (), layout=layout)).checkpoint == "0"
+
+
 def slices(**columns: Any) -> pa.Table:
     logs = pa.list_(pa.struct([("file_name", pa.string()), ("size", pa.int64())]))
     count = len(columns["instant"])
@@ -265,6 +279,8 @@ def test_a_range_may_end_before_a_pending_write(client: TableClient) -> None:
     timeline = with_hole(client, Instant(QUICK, "commit", State.INFLIGHT))
     blocked = instant_range("earliest", None, client, timeline, end_at_holes=True)
     assert (blocked.end, blocked.as_of) == (SLOW, SLOW)
+    assert blocked.checkpoint == checkpoint_of(timeline) == SLOW
+    assert instant_range(QUICK, None, client, timeline).checkpoint == LAST
     rows: Any = pa.table({"_hoodie_commit_time": [SLOW, QUICK, LAST]})
     from pushdown import matches
 
@@ -280,3 +296,26 @@ def test_pending_services_and_the_newest_pending_write_leave_no_hole(client: Tab
         layout=1,
     )
     assert instant_range("earliest", None, client, newest).end is None
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+def test_a_reader_that_goes_on_at_its_checkpoint_misses_nothing(tmp_path: Path, layout: int) -> None:
+    """A write completes between its scan and a look at the history, which is always the newest."""
+    path = tmp_path / "t"
+    writer = hudi_catalog.create_table(path, "id bigint", record_key="id", buckets=1)
+    instants = [writer.insert([{"id": number}]).instant for number in range(3)]
+    name = f".hoodie/{instants[2]}.commit"
+    if layout == 2:
+        done = to_layout_2(path, tmp_path / "u")
+        path, name = tmp_path / "u", f".hoodie/timeline/{instants[2]}_{done[instants[2]]}.commit"
+    (path / name).rename(tmp_path / "aside")
+    held = Table.open(str(path))
+    for begin in ("earliest", None):
+        scan = held.scan() if begin is None else held.scan(incremental=(begin, None))
+        assert sorted(scan.to_arrow()["id"].to_pylist()) == [0, 1]
+    (tmp_path / "aside").rename(path / name)
+    assert held.history()[-1].state == "COMPLETED"
+    for begin in (scan.checkpoint, held.scan(incremental=("earliest", None)).checkpoint):
+        assert begin == (instants[1] if layout == 1 else done[instants[1]])
+        assert Table.open(str(path)).scan(incremental=(begin, None)).to_arrow()["id"].to_pylist() == [2]
+    assert held.scan(as_of=instants[0]).checkpoint == (instants[0] if layout == 1 else None)
