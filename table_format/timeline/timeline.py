@@ -401,7 +401,22 @@ def load_timeline(
         for name, instant in instants.items()
         if layout > 1 and instant and instant.state is State.COMPLETED and not instant.completion_time
     }
+    upgraded = _upgraded_before(instants.values(), max(changed)) if changed else None
+    if upgraded is not None:
+        # files that were copied may have the time of copying: then instants count, as they did in layout 1
+        changed = {time: change if change < upgraded else time for time, change in changed.items()}
     return Timeline(storage, highest_states(instants.values()), folder, layout, changed, history)
+
+
+def _upgraded_before(instants: Iterable[Instant | None], newest: str) -> str | None:
+    """A time at which a table had layout 2, by instants that completed in it; None if there are none.
+
+    Args:
+        instants: of the timeline.
+        newest: the newest instant that completed in layout 1; what began later began after the upgrade.
+    """
+    times = (i.time if i.time > newest else i.completion_time for i in instants if i and i.completion_time)
+    return min((time for time in times if time), default=None)
 
 
 def _moment(epoch_ms: int, timezone: str) -> dt.datetime:

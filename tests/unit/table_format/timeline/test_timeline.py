@@ -1,3 +1,4 @@
+import datetime as dt
 import os
 
 import pytest
@@ -169,6 +170,23 @@ def test_instants_that_an_upgrade_left_completed_when_their_file_changed(tmp_pat
     timeline = _layout_2(tmp_path)
     assert timeline.completion_time("3") == "20270115080000123"
     assert timeline.path(timeline.completed[0]) == "t/3.commit"
+
+
+def test_instants_that_an_upgrade_left_count_where_a_copy_lost_their_files_times(tmp_path):
+    first, slow, second, last = "20260101000000000", "20260101000000001", "20260102000000000", "20260104000000000"
+    _layout_2(tmp_path, f"{first}.deltacommit", f"{second}.deltacommit")
+    for time, day in ((first, 3), (second, 5)):
+        moment = dt.datetime(2026, 1, day, tzinfo=dt.UTC).timestamp()
+        os.utime(tmp_path / f"t/{time}.deltacommit", (moment, moment))
+
+    def known(*names):
+        timeline = _layout_2(tmp_path, *names)
+        return [timeline.completion_time(time) for time in (first, second)]
+
+    assert known() == ["20260103000000000", "20260105000000000"]
+    # one that began before the upgrade, and completed after it
+    assert known(f"{slow}_20260106000000000.replacecommit") == ["20260103000000000", "20260105000000000"]
+    assert known(f"{last}_20260107000000000.commit") == ["20260103000000000", second]
 
 
 def test_plans_of_layout_2(tmp_path):
