@@ -39,7 +39,7 @@ from table_format.slices.file_slices import (
 )
 from table_format.table.client import TableClient
 from table_format.table.schema_history import internal_schemas
-from table_format.timeline.timeline import Timeline
+from table_format.timeline.timeline import InstantContents, Timeline
 
 _MOST_FOOTER_ENTRIES = 200_000
 _MOST_FILTER_BYTES = 64 << 20
@@ -241,7 +241,7 @@ class Snapshot:
         # where files leave partition columns out, paths give their values
         other.slices = SliceSet.of(self.take_files(rows if self.config.drop_partition_columns else rows[:0]))
         other._paths = dataclasses.replace(self._paths, partitions=other.partitions)  # noqa: SLF001  # of the same class
-        other.timeline = dataclasses.replace(self.timeline, _extra_metadata={})
+        other.timeline = dataclasses.replace(self.timeline, _read=InstantContents())
         other.metadata_table = other.whole = None
         del other.column_index, other.footers, other.key_filters, other.replaced
         return other

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from table_format.actions.commit import CommitMetadata, read_extra_metadata
@@ -40,6 +40,31 @@ class Undoing:
 
 
 @dataclass(frozen=True, eq=False)
+class InstantContents:
+    """What was read of completed instants, which do not change, except for empty files, which may be filled later.
+
+    Attributes:
+        extra_metadata: of writes.
+        replaced: file groups, as partition and file id, that replacecommits replaced.
+        rolled_back: times and actions of what rollbacks have undone.
+        empty: writes whose files had no content.
+    """
+
+    extra_metadata: dict[Instant, dict[str, str]] = field(default_factory=dict)
+    replaced: dict[Instant, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    rolled_back: dict[Instant, list[tuple[str, str]]] = field(default_factory=dict)
+    empty: set[Instant] = field(default_factory=set)
+
+    def update(self, older: InstantContents, instants: Collection[Instant]) -> None:
+        """Take over what was read of some instants."""
+        there = frozenset(instants)
+        self.extra_metadata.update({i: extra for i, extra in older.extra_metadata.items() if i in there})
+        self.replaced.update({i: groups for i, groups in older.replaced.items() if i in there})
+        self.rolled_back.update({i: undone for i, undone in older.rolled_back.items() if i in there})
+        self.empty.update(older.empty & there)
+
+
+@dataclass(frozen=True, eq=False)
 class Timeline:
     """A table's timeline as of loading.
 
@@ -61,8 +86,7 @@ class Timeline:
     history_folder: str = ""
     undoing: tuple[Undoing, ...] = ()
     _seen_in_archive: set[str] = field(default_factory=set, repr=False)
-    _extra_metadata: dict[Instant, dict[str, str]] = field(default_factory=dict, repr=False)
-    _seen_empty: set[Instant] = field(default_factory=set, repr=False)
+    _read: InstantContents = field(default_factory=InstantContents, repr=False)
 
     @functools.cached_property
     def completed(self) -> tuple[Instant, ...]:
@@ -95,15 +119,13 @@ class Timeline:
 
     def with_cache_of(self, older: Timeline) -> Timeline:
         """This timeline with what another one of the table has read of completed instants, which do not change."""
-        there = set(self.completed)
-        self._extra_metadata.update({i: extra for i, extra in older._extra_metadata.items() if i in there})
-        self._seen_empty.update(older.empty_writes & there)
+        self._read.update(older._read, self.completed)
         return self
 
     @property
     def empty_writes(self) -> frozenset[Instant]:
         """Completed writes whose files were read and had no content; another tool may have been about to fill them."""
-        return frozenset(self._seen_empty)
+        return frozenset(self._read.empty)
 
     def with_instant(self, instant: Instant) -> Timeline:
         """This timeline after an instant has reached a state, if nothing else has happened."""
@@ -205,10 +227,12 @@ class Timeline:
         groups_gone: list[tuple[str, str, str]] = []
         for instant in self.writes:
             if instant.action == Action.REPLACECOMMIT:
-                groups = self.commit_metadata(instant).partition_to_replace_file_ids or {}
-                groups_gone += [
-                    (partition, file_id, instant.time) for partition, ids in groups.items() for file_id in ids
-                ]
+                groups = self._read.replaced.get(instant)
+                if groups is None:
+                    by_partition = self.commit_metadata(instant).partition_to_replace_file_ids or {}
+                    groups = tuple((partition, file_id) for partition, ids in by_partition.items() for file_id in ids)
+                    self._read.replaced[instant] = groups
+                groups_gone += [(*group, instant.time) for group in groups]
         return tuple(groups_gone)
 
     @functools.cached_property
@@ -226,8 +250,13 @@ class Timeline:
         Raises:
             CorruptFileError: its file is damaged.
         """
-        data = self.read(instant)  # Hudi reads an empty file as one without content
-        return RollbackMetadata.from_avro(data, self.path(instant)).instants if data else []
+        undone = self._read.rolled_back.get(instant)
+        if undone is None:
+            data = self.read(instant)
+            if not data:
+                return []  # as Hudi reads an empty file
+            undone = self._read.rolled_back[instant] = RollbackMetadata.from_avro(data, self.path(instant)).instants
+        return undone
 
     @functools.cached_property
     def _rollbacks(self) -> frozenset[tuple[str, str]]:
@@ -356,7 +385,7 @@ class Timeline:
         Raises:
             CorruptFileError: the file is not commit metadata.
         """
-        extra = self._extra_metadata.get(instant)
+        extra = self._read.extra_metadata.get(instant)
         if extra is None:
             data = self.read(instant)
             extra = read_extra_metadata(data, self.path(instant))
@@ -365,10 +394,10 @@ class Timeline:
 
     def _remember(self, instant: Instant, data: bytes, extra: dict[str, str]) -> None:
         if data:
-            self._extra_metadata.setdefault(instant, extra)
-            self._seen_empty.discard(instant)
+            self._read.extra_metadata.setdefault(instant, extra)
+            self._read.empty.discard(instant)
         else:
-            self._seen_empty.add(instant)
+            self._read.empty.add(instant)
 
 
 def load_timeline(

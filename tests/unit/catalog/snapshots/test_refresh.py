@@ -19,6 +19,7 @@ from table_format.metadata_table.reader import MetadataTable
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
+from table_writer.commit.transaction import WriteTransaction
 from tests.support.catalog_tables import NEWER_NAMES
 from tests.support.local_writes import LocalTable
 
@@ -242,3 +243,21 @@ def test_an_empty_commit_file_is_not_taken_for_a_write_of_nothing(tmp_path: Path
     assert sorted(held.refresh().scan().to_arrow()["w"].to_pylist(), key=str) == [1, None]
     snapshot = held.snapshot()
     assert held.refresh().snapshot() is snapshot
+
+
+def test_a_refresh_reads_no_rollback_nor_replacement_that_was_read_before(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    writer = create_table(path, ROWS.schema, record_key="id", partition_by="day", buckets=1)
+    writer.insert(ROWS.slice(0, 3))
+    writer.insert_overwrite(ROWS.slice(0, 1))
+    WriteTransaction.begin(TableClient.open(str(path)), "commit", "UPSERT").abort()
+    held = Table.open(str(path))
+    assert held.scan().count() == 3
+    reads = Storage.read
+    with mock.patch.object(Storage, "read", autospec=True, side_effect=reads) as read:
+        for number in range(3, 5):
+            writer.insert(ROWS.slice(number, 1))
+            read.reset_mock()
+            assert held.refresh().scan().count() == number + 1
+            paths = [call.args[1] for call in read.call_args_list]
+            assert not [path for path in paths if path.endswith((".rollback", ".replacecommit"))]
