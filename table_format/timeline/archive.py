@@ -9,15 +9,14 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from table_format.actions.table_services import CleanMetadata
-from table_format.errors import CorruptFileError, MissingFileError
+from table_format.errors import CorruptFileError
 from table_format.instant import WRITE_ACTIONS, Instant
 from table_format.storage import FileEntry, Storage
 from table_format.timeline import archive_log, history
 
-_TRIES: Final = 3
 Result = TypeVar("Result")
 Groups = tuple[tuple[str, str], ...]
 Content = Callable[[], bytes]
@@ -129,13 +128,9 @@ class Archive:
         Raises:
             CorruptFileError: a file of the archive is damaged; the functions raise it, too.
         """
-        for rest in reversed(range(_TRIES)):
-            try:
-                return [file for entry in self.entries() for file in self._part.read_files(self._storage, entry.path)]
-            except MissingFileError:
-                if not rest:
-                    raise
-        raise AssertionError
+        return history.retried(
+            lambda: [file for entry in self.entries() for file in self._part.read_files(self._storage, entry.path)]
+        )
 
     def content(self, instant: Instant) -> bytes | None:
         """What is kept of an instant's file; None if it is not archived.
@@ -147,14 +142,8 @@ class Archive:
         return next((content() for archived, content in self.files() if archived.file_name == name), None)
 
     def _of_all_files(self, question: str, read: Callable[[str], tuple[Result, ...]]) -> list[Result]:
-        """Results of all files in order; retried, since archiving merges files into larger ones and deletes them."""
-        for rest in reversed(range(_TRIES)):
-            try:
-                return self._of_files(question, read)
-            except MissingFileError:
-                if not rest:
-                    raise
-        raise AssertionError
+        """Results of all files in order."""
+        return history.retried(lambda: self._of_files(question, read))
 
     def _of_files(self, question: str, read: Callable[[str], tuple[Result, ...]]) -> list[Result]:
         entries = self.entries()

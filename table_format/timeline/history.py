@@ -6,11 +6,12 @@ which the newest manifest lists the valid ones. Snapshot queries hardly ever nee
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +23,8 @@ from table_format.errors import CorruptFileError, MissingFileError, StorageError
 from table_format.instant import Action, Instant, State
 from table_format.storage import FileEntry, Storage
 
+_TRIES: Final = 3
+Result = TypeVar("Result")
 HISTORY_SCHEMA: Final = pa.schema([("instant", pa.string()), ("completion", pa.string()), ("action", pa.string())])
 _COLUMNS: Final = pa.schema([pa.field(name, pa.string()) for name in ("instantTime", "completionTime", "action")])
 _CONTENTS: Final = pa.schema(
@@ -29,6 +32,18 @@ _CONTENTS: Final = pa.schema(
 )
 _MANIFEST: Final = re.compile(r"manifest_([0-9]+)", re.ASCII)
 _FILE: Final = re.compile(r"([0-9]+)_([0-9]+)_([0-9]+)\.parquet", re.ASCII)
+
+
+def retried(read: Callable[[], Result]) -> Result:
+    """The result of a read of archive files; retried, since archiving merges files into larger ones and deletes them.
+
+    Raises:
+        MissingFileError: a file is gone at each attempt.
+    """
+    for _ in range(_TRIES - 1):
+        with contextlib.suppress(MissingFileError):
+            return read()
+    return read()
 
 
 def load_history(storage: Storage, folder: str, start: str | None = None, end: str | None = None) -> pa.Table:
@@ -45,10 +60,14 @@ def load_history(storage: Storage, folder: str, start: str | None = None, end: s
 
     Raises:
         CorruptFileError: a manifest or a file of the history is damaged.
-        MissingFileError: a file that the manifest lists is gone: the history changed meanwhile.
+        MissingFileError: a file that the manifest lists is gone.
     """
-    names = [name for name in _file_names(storage, folder) if _overlaps(name, start, end)]
-    parts = [_read_instants(storage, f"{folder}/{name}") for name in names]
+
+    def read() -> list[pa.Table]:
+        names = [name for name in _file_names(storage, folder) if _overlaps(name, start, end)]
+        return [_read_instants(storage, f"{folder}/{name}") for name in names]
+
+    parts = retried(read)
     whole: Any = pa.concat_tables([HISTORY_SCHEMA.empty_table(), *parts])
     if start is not None:
         whole = whole.filter(pc.greater_equal(whole["instant"], start))

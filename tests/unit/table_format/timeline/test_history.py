@@ -74,6 +74,20 @@ def test_an_instant_in_two_levels_counts_once(storage):
     assert load_history(storage, FOLDER).num_rows == 3
 
 
+def test_a_history_that_was_merged_meanwhile_is_looked_up_again(storage, monkeypatch):
+    first = write_history(storage, FOLDER, [("10", "11")])
+    opened = storage.open_input
+
+    def merging(path):
+        if path.endswith(first):
+            write_history(storage, FOLDER, [("10", "11"), ("20", "21")], version=2, level=1)
+            storage.delete(path)
+        return opened(path)
+
+    monkeypatch.setattr(storage, "open_input", merging)
+    assert completion_times(storage, FOLDER) == {"10": "11", "20": "21"}
+
+
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"files": [{}]}', b'{"files": 7}', b"\xff"])
 def test_damaged_manifests(storage, content):
     storage.overwrite(f"{FOLDER}/manifest_1", content)
