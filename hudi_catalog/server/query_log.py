@@ -365,8 +365,8 @@ class _Lines:
         self._changed.notify_all()
 
     def _wait(self, seconds: float) -> None:
-        mine = self._added
-        self._behind = not self._changed.wait_for(lambda: self._written >= mine, seconds)
+        added = self._added
+        self._behind = not self._changed.wait_for(lambda: self._written >= added, seconds)
 
     def _run(self) -> None:
         while (item := self._next()) is not None:
