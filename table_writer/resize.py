@@ -19,7 +19,7 @@ from catalog.table_stats import advised_buckets
 from table_format.actions.commit import CommitMetadata
 from table_format.config.table_config import TableConfig, require_writable, update_table_config
 from table_format.errors import ArgumentError, HudiError, OptionError, TransactionError, UnsupportedTableError
-from table_format.instant import WRITE_ACTIONS, Action
+from table_format.instant import WRITE_ACTIONS, Action, Instant
 from table_format.keys.bucket_index import MOST_BUCKETS
 from table_format.keys.partition_buckets import BucketRules, write_rules
 from table_format.table.bucket_counts import COUNT, RECORD_KEY, Resize, RulesChange
@@ -139,13 +139,14 @@ class ResizeTransaction(WriteTransaction):
     def _check(
         self,
         timeline: Timeline,
+        own: Instant,
         metadata: CommitMetadata,
         changes: IndexChanges | None,
         cleared: Cleared | None,
         *,
         alone: bool,
     ) -> None:
-        super()._check(timeline, metadata, changes, cleared, alone=alone)
+        super()._check(timeline, own, metadata, changes, cleared, alone=alone)
         refuse_foreign_writes(self.client, timeline)
         # here, since the lock is checked again afterwards, just before the publication
         config = self.client.reload()

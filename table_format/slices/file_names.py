@@ -234,13 +234,17 @@ def _element(lists: Any, index: int) -> Any:
     return pc.list_element(lists, index) if len(lists) > lists.null_count else pa.nulls(len(lists), pa.string())
 
 
+BETWEEN: Final = "\0"
+"""Stands between partition and file id in `group_keys`; no path has it."""
+
+
 def group_keys(partitions: Any, file_ids: Any) -> Any:
     """One text per file group that sorts by partition and file id; the separator is NUL, which no path has."""
-    return pc.binary_join_element_wise(one_chunk(partitions), one_chunk(file_ids), "\0")
+    return pc.binary_join_element_wise(one_chunk(partitions), one_chunk(file_ids), BETWEEN)
 
 
 def in_groups(rows: pa.Table, groups: Iterable[tuple[str, str]]) -> Any:
     """Whether the file group of each row (columns partition and file_id) is one of some, given by these two."""
-    known: Any = pa.array(["\0".join(group) for group in groups], pa.string())
+    known: Any = pa.array([BETWEEN.join(group) for group in groups], pa.string())
     columns = (one_chunk(rows[name]).cast(pa.string()) for name in ("partition", "file_id"))
     return pc.is_in(group_keys(*columns), value_set=known)

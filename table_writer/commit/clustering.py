@@ -151,15 +151,15 @@ class ClusteringTransaction(WriteTransaction):
     def _check(
         self,
         timeline: Timeline,
+        own: Instant,
         metadata: CommitMetadata,
         changes: IndexChanges | None,
         cleared: Cleared | None,
         *,
         alone: bool,
     ) -> None:
-        own = self._require_pending(timeline)
         refuse_outdated(self.client, timeline, own)
-        super()._check(timeline, metadata, changes, cleared, alone=alone)
+        super()._check(timeline, own, metadata, changes, cleared, alone=alone)
 
     def _undo(self) -> None:
         if AT_ONCE in self.plan.extra:

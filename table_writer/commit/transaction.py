@@ -261,9 +261,10 @@ class WriteTransaction:
                 timeline = self.client.timeline(self.timeline)
                 if resume_rollbacks(self.client, timeline):  # one in effect may have been left unfinished
                     timeline = self.client.timeline(timeline)
-                self._check(timeline, metadata, changes, cleared, alone=alone)
+                own = self._require_pending(timeline)
+                self._check(timeline, own, metadata, changes, cleared, alone=alone)
                 if batch is not None:
-                    others = completed_since(timeline, self._require_pending(timeline), self._before)
+                    others = completed_since(timeline, own, self._before)
                     batch.refuse_concurrent(self.instant, timeline, others)
                     metadata.extra_metadata.update(batch.note(timeline))
                 self._finalize(metadata)
@@ -378,21 +379,20 @@ class WriteTransaction:
     def _check(
         self,
         timeline: Timeline,
+        own: Instant,
         metadata: CommitMetadata,
         changes: IndexChanges | None,
         cleared: Cleared | None,
         *,
         alone: bool,
     ) -> None:
-        own = self._require_pending(timeline)
         if alone:
             check_alone(timeline, own, self._before)
         check_savepoints(timeline, own)
         bucketed = self._is_bucketed()
         check_conflicts(timeline, own, self._before, metadata, bucketed=bucketed, cleared=cleared)
         if changes is not None and not bucketed:
-            others = changed_since(timeline, own, self._before)
-            check_keys(self.client, timeline, changes, self.instant, others)
+            check_keys(self.client, timeline, changes, self.instant, changed_since(timeline, own, self._before))
 
     def _require_pending(self, timeline: Timeline) -> Instant:
         own = timeline.find(self.instant, self._requested.action)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ from table_format.table.client import TableClient
 from table_format.table.schema_history import internal_schemas
 from table_format.timeline.timeline import Timeline
 from table_writer.encoding.record_index_entries import refuse_long_keys
+from table_writer.execution.executor import Mapper
 
 _BATCH_ROWS: Final = 262_144
 _RUN_BYTES: Final = 512 << 20
@@ -155,19 +158,27 @@ class KeyReader:
         return binary
 
 
-def read_some(
-    reader: KeyReader, wanted: pa.Array[Any] | None, sources: Sequence[KeySource]
-) -> list[tuple[str, pa.Array[Any]]]:
-    """The keys of some slices, for one task: pairs of a slice's identity and some of its keys.
+def keys_of_slices(
+    reader: KeyReader, wanted: pa.Array[Any] | None, sources: Sequence[KeySource], mapper: Mapper
+) -> Iterator[tuple[str, pa.Array[Any]]]:
+    """The keys of some slices: pairs of a slice's identity and some of its keys.
 
     Args:
         reader: of the table.
         wanted: the keys in question; files whose bloom filter rules them out are not read. None for all.
         sources: the slices.
+        mapper: runs the tasks.
 
     Raises:
         MissingFileError: a file was cleaned meanwhile.
     """
+    job = functools.partial(_read, reader, wanted)
+    return itertools.chain.from_iterable(mapper(job, portions_by_bytes(sources)) if sources else ())
+
+
+def _read(
+    reader: KeyReader, wanted: pa.Array[Any] | None, sources: Sequence[KeySource]
+) -> list[tuple[str, pa.Array[Any]]]:
     read: list[tuple[str, Any]] = []
     for source in sources:
         if wanted is not None and not _may_hold(reader, source, wanted):
@@ -189,7 +200,7 @@ def _may_hold(reader: KeyReader, source: KeySource, wanted: pa.Array[Any]) -> bo
     return bloom is None or bool(bloom.may_contain(wanted).any())
 
 
-def portions(sources: Sequence[KeySource]) -> list[list[KeySource]]:
+def portions_by_bytes(sources: Sequence[KeySource]) -> list[list[KeySource]]:
     """The slices that each task reads, about the same bytes for each."""
     most = min(_RUN_BYTES, sum(source.size for source in sources) // _FEWEST_RUNS)
     tasks: list[list[KeySource]] = []

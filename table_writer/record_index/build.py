@@ -24,7 +24,7 @@ from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata.index_options import IndexOptions, with_partitions
-from table_writer.metadata.key_source import KeyReader, KeySource, portions
+from table_writer.metadata.key_source import KeyReader, KeySource, portions_by_bytes
 from table_writer.plan.path_limits import PathLimits
 from table_writer.record_index.group_file import GroupFile, GroupFileWriter, SliceLocations, finished_files
 from table_writer.record_index.runs import RunSet, finished_runs, write_run
@@ -147,7 +147,7 @@ class IndexBuild:
             return finished, 0
         self._progress(f"reading the keys of {len(missing):,} of {len(sources):,} file slices")
         job = functools.partial(write_run, KeyReader(self._client, timeline), self.layout, self._storage, folder)
-        made = self._mapper(job, portions(missing))
+        made = self._mapper(job, portions_by_bytes(missing))
         complete, unread = RunSet.of([*runs, *made], sources)
         if unread:
             raise RecordIndexError(f"{unread[0].base or unread[0].file_id}: its keys were not read; run it again")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -22,7 +21,7 @@ from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_format.timeline.whole import with_archive
 from table_writer.execution.executor import Mapper
-from table_writer.metadata.key_source import KeyReader, KeySource, portions, read_some, sources_of
+from table_writer.metadata.key_source import KeyReader, KeySource, keys_of_slices, sources_of
 from table_writer.record_index.build import Progress
 
 Group = tuple[str, str]
@@ -154,12 +153,10 @@ def read_keys(
         MissingFileError: a file was cleaned meanwhile.
     """
     ordinals = {source.identity: number for number, source in enumerate(sources)}
-    job = functools.partial(read_some, KeyReader(client, timeline), wanted)
     tables = [KEYS_SCHEMA.empty_table()]
-    for some in mapper(job, portions(sources)) if sources else ():
-        for identity, keys in some:
-            numbers = np.full(len(keys), ordinals[identity], dtype=np.int32)
-            tables.append(pa.table([keys, from_numpy(numbers)], schema=KEYS_SCHEMA))
+    for identity, keys in keys_of_slices(KeyReader(client, timeline), wanted, sources, mapper):
+        numbers = np.full(len(keys), ordinals[identity], dtype=np.int32)
+        tables.append(pa.table([keys, from_numpy(numbers)], schema=KEYS_SCHEMA))
     return pa.concat_tables(tables)
 
 

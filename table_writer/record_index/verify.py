@@ -29,7 +29,7 @@ from table_writer.commit.transaction import WriteTransaction
 from table_writer.execution.executor import Mapper, in_threads
 from table_writer.execution.spill_folder import SpillFolder
 from table_writer.metadata.index_deltas import delta_folder
-from table_writer.metadata.key_source import KeyReader, KeySource, current_sources, portions, require_keys
+from table_writer.metadata.key_source import KeyReader, KeySource, current_sources, portions_by_bytes, require_keys
 from table_writer.record_index.bootstrap import bootstrap_index
 from table_writer.record_index.build import Progress
 from table_writer.record_index.compare import (
@@ -238,7 +238,7 @@ class _Job:
     ) -> RunSet:
         self.progress(f"reading the keys of {len(checked):,} file slices")
         job = functools.partial(write_run, KeyReader(self.client, timeline), index.layout, scratch, folder)
-        runs, missing = RunSet.of(self.mapper(job, portions(checked)), checked)
+        runs, missing = RunSet.of(self.mapper(job, portions_by_bytes(checked)), checked)
         if missing:
             raise RecordIndexError(f"{missing[0].base or missing[0].file_id}: its keys were not read; run it again")
         return runs

@@ -9,7 +9,6 @@ have looked keys up, a key that is deleted may have another row in a file that s
 from __future__ import annotations
 
 import functools
-import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from table_writer.execution.executor import Mapper, in_threads
 from table_writer.metadata.index_deltas import DeltaCollector, DeltaFile, deletions, delta_folder
 from table_writer.metadata.index_files import UNCHANGED, IndexChanges
 from table_writer.metadata.index_options import with_partitions
-from table_writer.metadata.key_source import KeyReader, KeySource, portions, read_some, sources_of
+from table_writer.metadata.key_source import KeyReader, KeySource, keys_of_slices, sources_of
 from table_writer.metadata.writer import index_in_use
 
 _log = logging.getLogger(__name__)
@@ -142,9 +141,8 @@ def _other_places(
     of_identity = {source.identity: source for source in staying}
     for partition, lost in _lost_keys(reader.storage, deltas, by_partition=layout.scope == PARTITION):
         sources = [source for source in staying if partition in (None, source.partition)]
-        job = functools.partial(read_some, reader, lost)
         placed = _NO_KEYS
-        for identity, keys in itertools.chain.from_iterable(mapper(job, portions(sources)) if sources else ()):
+        for identity, keys in keys_of_slices(reader, lost, sources, mapper):
             if len(keys):
                 source, fresh = of_identity[identity], pc.unique(_without(keys, placed))
                 collector.add(source.partition, source.file_id, fresh, _NO_KEYS)

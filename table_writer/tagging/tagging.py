@@ -20,7 +20,7 @@ from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, val
 from table_format.errors import RecordError, SchemaError
 from table_format.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from table_format.metadata_table.record_index_shard import Found
-from table_format.slices.file_names import group_keys
+from table_format.slices.file_names import BETWEEN, group_keys
 from table_writer.plan.plan import FROM_COLUMN, HOME_COLUMN
 from table_writer.rows.merge import sorted_rows
 from table_writer.rows.ordering import ordering_columns
@@ -37,7 +37,6 @@ NEW = -1
 """File group number of rows to insert."""
 _DELETED = "deleted"
 _ORDERING = "ordering"
-_BETWEEN = "\0"
 _NO_GROUPS = pa.array([], pa.string())
 
 
@@ -102,13 +101,13 @@ class Tags:
 
 def place_of(name: str) -> tuple[str, str]:
     """Partition and file id of a text that `group_keys` makes."""
-    partition, _, file_id = name.partition(_BETWEEN)
+    partition, _, file_id = name.partition(BETWEEN)
     return partition, file_id
 
 
 def partitions_of_names(names: Any) -> Any:
     """The partition of each of the texts that `group_keys` makes."""
-    return pc.list_element(pc.split_pattern(names, _BETWEEN), 0)
+    return pc.list_element(pc.split_pattern(names, BETWEEN), 0)
 
 
 def slim_rows(rows: pa.Table, ordering: Sequence[str]) -> pa.Table:
@@ -148,9 +147,7 @@ def tag_rows(slim: pa.Table, lookup: Lookup | None, plan: TagPlan) -> Tags:
     """
     keys = one_chunk(slim[RECORD_KEY])
     own = one_chunk(slim[PARTITION_PATH]) if PARTITION_PATH in slim.column_names else None
-    identity = (
-        keys if own is None or not plan.by_partition else pc.binary_join_element_wise(_texts(own), keys, _BETWEEN)
-    )
+    identity = keys if own is None or not plan.by_partition else pc.binary_join_element_wise(_texts(own), keys, BETWEEN)
     ordering = [] if plan.delete else _ordering(slim)
     rows = sorted_rows(identity, unique=True, ordering=ordering)
     keys, own = keys.take(from_numpy(rows)), None if own is None else _texts(own.take(from_numpy(rows)))

@@ -20,7 +20,7 @@ from table_format.storage import Storage
 from table_format.timeline.timeline import Timeline
 from table_writer.encoding.metadata_records import SCHEMA
 from table_writer.execution.executor import in_threads
-from table_writer.metadata.key_source import KeySource, portions
+from table_writer.metadata.key_source import KeySource, portions_by_bytes
 from table_writer.record_index import runs as runs_module
 from table_writer.record_index.build import Built, IndexBuild, begun_layouts, clear_builds
 
@@ -128,7 +128,7 @@ def test_every_key_is_there_with_its_newest_place(
     assert built.keys_read == sum(map(len, data))
 
 
-def test_portions_that_do_not_fit_into_memory_at_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_portions_by_bytes_that_do_not_fit_into_memory_at_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs_module, "_ROWS_AT_ONCE", 4)
     sources = [client.add([f"k{at}-{row}" for row in range(10)], file_id=f"f{at}") for at in range(3)]
     assert len(content(client, run(client, ONE_FAMILY, sources))) == 30
@@ -231,12 +231,12 @@ def test_broken_and_missing_runs_are_told(client: Client) -> None:
         made.run(client.timeline(), sources)
 
 
-def test_tasks_read_portions_of_about_the_same_size(client: Client) -> None:
+def test_tasks_read_portions_by_bytes_of_about_the_same_size(client: Client) -> None:
     sources = [KeySource("p", f"f{at}", INSTANTS[0], f"p/{at}", (), 300 << 20) for at in range(40)]
-    assert [len(part) for part in portions(sources)] == [2] * 20
-    assert [source for part in portions(sources) for source in part] == sources
-    assert [len(part) for part in portions(sources[:20])] == [2] * 10
-    assert [len(part) for part in portions(sources[:3])] == [1, 1, 1]
+    assert [len(part) for part in portions_by_bytes(sources)] == [2] * 20
+    assert [source for part in portions_by_bytes(sources) for source in part] == sources
+    assert [len(part) for part in portions_by_bytes(sources[:20])] == [2] * 10
+    assert [len(part) for part in portions_by_bytes(sources[:3])] == [1, 1, 1]
     empty = [KeySource("p", f"f{at}", INSTANTS[0], f"p/{at}", (), 1) for at in range(16 * 300)]
-    assert [len(part) for part in portions(empty)] == [256] * 18 + [192]
-    assert portions([]) == []
+    assert [len(part) for part in portions_by_bytes(empty)] == [256] * 18 + [192]
+    assert portions_by_bytes([]) == []

@@ -68,7 +68,7 @@ def test_a_rollback_of_the_second_of_two_further_loads(table: Table) -> None:
 
 
 def test_undoing_writes_that_look_keys_up_reads_no_other_files(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(undone_keys, "read_some", None)
+    monkeypatch.setattr(undone_keys, "keys_of_slices", None)
     table.upsert([{"id": 1, "v": 5, "p": 1}, {"id": 101, "v": 5, "p": 1}])
     table.rollback(writes(table)[-1])
     assert_indexed(table)
