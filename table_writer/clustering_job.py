@@ -18,6 +18,7 @@ from table_format.instant import Action, Instant
 from table_format.schema.evolution import storage_schema
 from table_format.slices.file_names import BaseFileName, bucket_of_file_id
 from table_format.table.client import TableClient
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
 from table_writer.clustering.cuts import Cuts
 from table_writer.clustering.order import RowOrder
@@ -36,7 +37,7 @@ from table_writer.clustering.tasks import (
 from table_writer.commit.clustering import ClusteringTransaction, read_plan
 from table_writer.commit.conflicts import clustered_slots
 from table_writer.commit.rollback import settled_timeline
-from table_writer.execution.executor import Executor, in_threads
+from table_writer.execution.executor import Executor
 from table_writer.files.file_change import WrittenFile
 from table_writer.moved_rows import RowMoves, refuse_hudi_types
 from table_writer.plan import clustering_options as keys

@@ -38,12 +38,13 @@ from table_format.slices.file_slices import FILES_SCHEMA, list_data_files
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.table.schema_history import internal_schemas
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
 from table_writer.commit.rollback import how_it_ends
 from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.encoding.bloom_records import bloom_records, deleted_bloom_records
 from table_writer.encoding.metadata_records import Records, column_stats_records, deleted_column_stats_records
-from table_writer.execution.executor import Mapper, in_threads
+from table_writer.execution.executor import Mapper
 from table_writer.metadata.column_statistics import COLUMN_LIST, concat_statistics, indexable_columns
 from table_writer.metadata.creation import create_metadata_table, publish_file_index
 from table_writer.metadata.file_contents import (

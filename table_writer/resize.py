@@ -24,6 +24,7 @@ from table_format.keys.bucket_index import MOST_BUCKETS
 from table_format.keys.partition_buckets import BucketRules, write_rules
 from table_format.table.bucket_counts import COUNT, RECORD_KEY, Resize, RulesChange
 from table_format.table.client import TableClient
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
 from table_writer.clustering.report import ResizeReport
 from table_writer.clustering.rescale import (
@@ -42,7 +43,7 @@ from table_writer.commit.conflicts import Cleared, foreign_writes
 from table_writer.commit.table_properties import lost_properties, recorded_text, settle_counts
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.early_checks import refuse_clustered
-from table_writer.execution.executor import Executor, in_threads
+from table_writer.execution.executor import Executor
 from table_writer.execution.progress import WriteProgress
 from table_writer.files.file_change import EncodedWork, WrittenFile
 from table_writer.metadata.index_files import IndexChanges

@@ -19,8 +19,8 @@ from table_format.slices.file_names import bucket_of_file_id
 from table_format.storage import Storage
 from table_format.table.bucket_counts import RESCALE_KEY
 from table_format.table.client import SCHEMA_KEY, TableClient
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
-from table_writer.execution.executor import in_threads
 from table_writer.metadata.index_deltas import DeltaFile, changed_groups, read_deltas
 from table_writer.metadata.index_files import FEW_CHANGES, IndexChanges
 from table_writer.timeline import heartbeat

@@ -14,12 +14,13 @@ from table_format.errors import HudiError, TransactionError
 from table_format.instant import WRITE_ACTIONS, Action, Instant
 from table_format.slices.file_slices import latest_base_files, list_data_files
 from table_format.table.client import TableClient
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
 from table_writer.archive.archive import finish_archiving
 from table_writer.commit.conflicts import foreign_writes
 from table_writer.commit.rollback import roll_back, settled_timeline
 from table_writer.commit.table_properties import settle_counts
-from table_writer.execution.executor import Mapper, in_threads
+from table_writer.execution.executor import Mapper
 from table_writer.services.clean import resume_cleans
 from table_writer.services.savepoint import state_files, write_at
 from table_writer.services.undo import (

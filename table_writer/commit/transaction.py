@@ -27,6 +27,7 @@ from table_format.metadata_table.record_index import is_private
 from table_format.metadata_table.record_index_layout import MAINTAINED, MAINTAINED_KEY, IndexLayout
 from table_format.table.client import SCHEMA_KEY, TableClient
 from table_format.table.schema_history import KEY as SCHEMA_IDS_KEY
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
 from table_writer.archive.archive import archive_locked
 from table_writer.commit.batches import Batch
@@ -55,7 +56,7 @@ from table_writer.commit.rollback import (
 from table_writer.commit.schema import record_history, schema_after
 from table_writer.commit.table_properties import KEY as PROPERTIES_KEY
 from table_writer.commit.table_properties import Adopt, recorded_text, settle_properties
-from table_writer.execution.executor import Mapper, in_threads
+from table_writer.execution.executor import Mapper
 from table_writer.metadata.file_contents import statistics_at_commit
 from table_writer.metadata.index_deltas import DeltaFile
 from table_writer.metadata.index_files import IndexChanges
@@ -236,8 +237,7 @@ class WriteTransaction:
             index_changes: delta files of the write's tasks for the record index: keys that were inserted, moved or
                 deleted, without those that stayed in their file group. None takes the table's record index, if it has
                 one, out of use.
-            index_layout: the layout by which these files were written; needed when it has file groups for new data
-                partitions.
+            index_layout: the layout of these files; needed when it has file groups for new data partitions.
             mapper: runs the changes of the record index's file groups, where there are many.
             cleared: whether the write replaces everything in a partition, given its path, also in file groups that are
                 new since it began.

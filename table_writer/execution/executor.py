@@ -7,7 +7,6 @@ runs twice leaves two files, of which only the one in its returned result counts
 
 from __future__ import annotations
 
-import concurrent.futures
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -20,7 +19,6 @@ import pyarrow as pa
 
 from table_format.errors import HudiError
 from table_format.storage import Storage
-from table_format.threads import compute_threads
 from table_writer.execution.progress import WriteProgress
 from table_writer.execution.slot_rows import SlotRows
 from table_writer.plan.options import WriteOptions
@@ -158,14 +156,6 @@ class Mapper(Protocol):
 
     def __call__(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Apply the function to all items; results in the items' order; the first error is raised."""
-
-
-def in_threads(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """The `Mapper` of this process: a few threads; a single item runs in the caller's."""
-    if len(items) <= 1 or compute_threads() == 1:
-        return [function(item) for item in items]
-    with concurrent.futures.ThreadPoolExecutor(min(compute_threads(), len(items))) as pool:
-        return list(pool.map(function, items))
 
 
 class Executor(Protocol):

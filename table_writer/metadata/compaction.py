@@ -28,6 +28,7 @@ from table_format.metadata_table.slices import ValidInstants
 from table_format.metadata_table.sources import PartitionSources, ShardSources, Source
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
 from table_writer.encoding.bloom_records import stored_bloom_records
 from table_writer.encoding.log_blocks import write_empty_block
@@ -40,7 +41,7 @@ from table_writer.encoding.metadata_records import (
     files_records,
     stored_statistics_records,
 )
-from table_writer.execution.executor import Mapper, in_threads
+from table_writer.execution.executor import Mapper
 from table_writer.metadata import instants
 from table_writer.metadata.index_compaction import compact_record_index, is_due
 from table_writer.metadata.recovery import metadata_partitions

@@ -23,10 +23,11 @@ from table_format.errors import CorruptFileError, OptionError
 from table_format.meta_columns import META_COLUMNS, META_FIELDS, PARTITION_PATH, RECORD_KEY
 from table_format.metadata_table import layout
 from table_format.storage import Storage
+from table_format.threads import in_threads
 from table_writer.encoding.base_file import BaseFileOptions, bloom_of
 from table_writer.encoding.bloom_records import FILTERS_SCHEMA
 from table_writer.encoding.metadata_records import STATISTICS_SCHEMA
-from table_writer.execution.executor import Mapper, in_threads
+from table_writer.execution.executor import Mapper
 from table_writer.metadata.column_statistics import (
     COLUMN_LIST,
     GrowingBounds,

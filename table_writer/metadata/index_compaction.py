@@ -24,9 +24,10 @@ from table_format.metadata_table.records import SourceRecords, newest_versions
 from table_format.metadata_table.slices import MetadataSlice, ValidInstants
 from table_format.metadata_table.sources import PartitionSources, Source
 from table_format.storage import Storage
+from table_format.threads import in_threads
 from table_writer.encoding.metadata_records import SCHEMA
 from table_writer.encoding.record_index_entries import encode_places
-from table_writer.execution.executor import Mapper, in_threads
+from table_writer.execution.executor import Mapper
 from table_writer.metadata import instants
 from table_writer.metadata.index_options import IndexFileOptions, IndexOptions
 from table_writer.timeline.markers import scratch_folder

@@ -24,11 +24,12 @@ from table_format.metadata_table import layout as names
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout, file_id
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_format.threads import in_threads
 from table_writer.encoding.hfile import write_hfile
 from table_writer.encoding.log_blocks import write_empty_block, write_hfile_block, write_key_delete_block
 from table_writer.encoding.metadata_records import SCHEMA_JSON
 from table_writer.encoding.record_index_entries import CHANGES_SCHEMA, encode_locations
-from table_writer.execution.executor import Mapper, in_threads
+from table_writer.execution.executor import Mapper
 from table_writer.metadata import instants
 from table_writer.metadata.index_deltas import DeltaFile, changed_groups, read_deltas
 from table_writer.metadata.index_options import IndexOptions

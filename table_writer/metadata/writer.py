@@ -24,6 +24,7 @@ from table_format.metadata_table.slices import other_layout
 from table_format.slices.file_slices import FILES_SCHEMA
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
 from table_writer.encoding.bloom_records import bloom_records, deleted_bloom_records
 from table_writer.encoding.metadata_records import (
@@ -34,7 +35,6 @@ from table_writer.encoding.metadata_records import (
     deleted_column_stats_records,
     files_records,
 )
-from table_writer.execution.executor import in_threads
 from table_writer.metadata import instants, recovery
 from table_writer.metadata.column_statistics import COLUMN_LIST
 from table_writer.metadata.compaction import clean_metadata_table, compact_metadata_table

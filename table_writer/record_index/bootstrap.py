@@ -11,9 +11,10 @@ from table_format.config.table_config import require_writable
 from table_format.errors import CorruptFileError, MissingFileError, TransactionError
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
 from table_format.table.client import TableClient
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
 from table_writer.commit.rollback import how_it_ends
-from table_writer.execution.executor import Mapper, in_threads
+from table_writer.execution.executor import Mapper
 from table_writer.metadata.creation import publish_index
 from table_writer.metadata.index_files import BuiltFile
 from table_writer.metadata.index_options import HASH_KEY, IndexOptions, new_layout

@@ -21,8 +21,9 @@ from table_format.instant import instant_epoch_ms
 from table_format.metadata_table.record_index_layout import GLOBAL, PARTITION, IndexLayout
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
-from table_writer.execution.executor import Mapper, in_threads
+from table_writer.execution.executor import Mapper
 from table_writer.metadata.index_options import IndexOptions, with_partitions
 from table_writer.metadata.key_source import KeyReader, KeySource, portions_by_bytes
 from table_writer.plan.path_limits import PathLimits

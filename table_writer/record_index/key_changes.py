@@ -19,8 +19,9 @@ from table_format.metadata_table.record_index_layout import PARTITION, IndexLayo
 from table_format.schema.evolution import storage_type
 from table_format.slices.file_names import in_groups
 from table_format.table.client import TableClient
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
-from table_writer.execution.executor import Mapper, in_threads
+from table_writer.execution.executor import Mapper
 from table_writer.metadata.key_source import require_keys
 from table_writer.record_index.build import Progress
 from table_writer.record_index.touched import (

@@ -22,7 +22,8 @@ from table_format.metadata_table.slices import ValidInstants
 from table_format.metadata_table.sources import PartitionSources
 from table_format.storage import Storage
 from table_format.table.client import TableClient
-from table_writer.execution.executor import Mapper, in_threads
+from table_format.threads import in_threads
+from table_writer.execution.executor import Mapper
 from table_writer.metadata import instants, recovery
 from table_writer.metadata.creation import free_init_instant, latest_data_instant, publish_index
 from table_writer.metadata.index_compaction import merged_entries

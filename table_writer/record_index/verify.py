@@ -24,9 +24,10 @@ from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_layout import GLOBAL, IndexLayout
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
 from table_writer.commit.transaction import WriteTransaction
-from table_writer.execution.executor import Mapper, in_threads
+from table_writer.execution.executor import Mapper
 from table_writer.execution.spill_folder import SpillFolder
 from table_writer.metadata.index_deltas import delta_folder
 from table_writer.metadata.key_source import KeyReader, KeySource, current_sources, portions_by_bytes, require_keys

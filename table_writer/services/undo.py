@@ -35,9 +35,10 @@ from table_format.slices.file_slices import FILES_SCHEMA, latest_base_files, lis
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.table.schema_history import internal_schemas
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline, Undoing
 from table_format.timeline.undoing import undone_by
-from table_writer.execution.executor import Mapper, in_threads
+from table_writer.execution.executor import Mapper
 from table_writer.metadata.column_statistics import indexable_columns
 from table_writer.metadata.creation import add_column_stats, create_metadata_table
 from table_writer.metadata.file_contents import statistics_of_files

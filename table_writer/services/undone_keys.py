@@ -22,8 +22,9 @@ from table_format.errors import RecordIndexError
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
-from table_writer.execution.executor import Mapper, in_threads
+from table_writer.execution.executor import Mapper
 from table_writer.metadata.index_deltas import DeltaCollector, DeltaFile, deletions, delta_folder
 from table_writer.metadata.index_files import UNCHANGED, IndexChanges
 from table_writer.metadata.index_options import with_partitions

@@ -18,9 +18,10 @@ from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
 from table_format.slices.file_names import group_keys
 from table_format.table.client import TableClient
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
 from table_writer.encoding.record_index_entries import CHANGES_SCHEMA
-from table_writer.execution.executor import Mapper, in_threads
+from table_writer.execution.executor import Mapper
 from table_writer.metadata.index_deltas import DeltaFile, write_delta
 from table_writer.metadata.key_source import KeyReader, KeySource
 from table_writer.plan import option_registry as registry

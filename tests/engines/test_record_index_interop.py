@@ -14,7 +14,7 @@ from table_format.hfile.packed_keys import NAME as PACKED_KEYS
 from table_format.hfile.reader import HFileReader
 from table_format.storage import Storage
 from table_format.table.client import TableClient
-from table_writer.execution.executor import in_threads
+from table_format.threads import in_threads
 from table_writer.record_index.bootstrap import bootstrap_index
 from table_writer.record_index.resize import resize
 from table_writer.record_index.verify import verify_index

@@ -13,10 +13,10 @@ from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_format.threads import in_threads
 from table_writer.commit.create import create_table
 from table_writer.commit.transaction import WriteTransaction
 from table_writer.encoding.record_index_entries import CHANGES_SCHEMA
-from table_writer.execution.executor import in_threads
 from table_writer.metadata.index_deltas import DeltaFile, delta_folder, write_delta
 from table_writer.metadata.index_options import with_partitions
 from tests.support.toy_table import SCHEMA_JSON

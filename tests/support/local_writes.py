@@ -19,8 +19,9 @@ from spark_writer.frame_rows import FrameRows
 from spark_writer.worker_errors import workers_errors
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_format.threads import in_threads
 from table_writer.commit.create import create_table
-from table_writer.execution.executor import Executor, in_threads
+from table_writer.execution.executor import Executor
 from table_writer.execution.local import LocalExecutor
 from table_writer.execution.progress import WriteProgress
 from table_writer.plan import option_registry

@@ -21,8 +21,8 @@ from table_format.errors import (
 )
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.table.client import TableClient
+from table_format.threads import in_threads
 from table_writer.commit.transaction import WriteTransaction
-from table_writer.execution.executor import in_threads
 from table_writer.record_index.bootstrap import bootstrap_index
 from table_writer.record_index.resize import resize
 from table_writer.record_index.verify import verify_index

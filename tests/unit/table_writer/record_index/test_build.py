@@ -17,9 +17,9 @@ from table_format.hfile.reader import HFileReader
 from table_format.metadata_table.record_index_entries import decode_values
 from table_format.metadata_table.record_index_layout import IndexLayout, partition_family
 from table_format.storage import Storage
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
 from table_writer.encoding.metadata_records import SCHEMA
-from table_writer.execution.executor import in_threads
 from table_writer.metadata.key_source import KeySource, portions_by_bytes
 from table_writer.record_index import runs as runs_module
 from table_writer.record_index.build import Built, IndexBuild, begun_layouts, clear_builds

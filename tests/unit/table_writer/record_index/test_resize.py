@@ -4,7 +4,7 @@ import pytest
 
 from table_format.errors import ConflictError, OptionError, RecordIndexError, TransactionError
 from table_format.metadata_table.record_index_layout import IndexLayout
-from table_writer.execution.executor import in_threads
+from table_format.threads import in_threads
 from table_writer.metadata.creation import publish_index
 from table_writer.record_index.resize import grow_empty_index, resize
 from tests.support.index_writes import (

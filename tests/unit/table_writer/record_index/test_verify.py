@@ -11,8 +11,8 @@ import pytest
 from table_format.errors import ConflictError, OptionError, RecordIndexError, TransactionError
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.table.client import TableClient
+from table_format.threads import in_threads
 from table_writer.commit.transaction import WriteTransaction
-from table_writer.execution.executor import in_threads
 from table_writer.metadata.creation import publish_index
 from table_writer.metadata.index_files import BuiltFile
 from table_writer.metadata.key_source import current_sources
