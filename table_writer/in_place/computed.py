@@ -45,7 +45,7 @@ _TIMES = ("DATE", "TIMESTAMP")
 
 
 @dataclass(frozen=True)
-class Query:
+class ClauseQuery:
     """A query over the rows of the table, and those of a source.
 
     Attributes:
@@ -198,7 +198,7 @@ def computed_rows(change: Change, options: WriteOptions, reader: Table | None = 
         reader: see `TableWriter`.
 
     Raises:
-        HudiError: when they are read; see `Query.run`.
+        HudiError: when they are read; see `ClauseQuery.run`.
     """
     executor = LocalExecutor.of(options)
     written = written_schema(change, options)
@@ -246,7 +246,7 @@ def written_schema(change: Change, options: WriteOptions) -> pa.Schema:
 def _tables(change: Change, executor: LocalExecutor, reader: Table | None, *, indexed: bool) -> Iterator[pa.Table]:
     """The result of the query, in parts; where an index finds records, with numbers of the rows' file groups."""
     old, parameters = [*change.identity, *([FROM_COLUMN] if indexed else [])], change.expressions.parameters
-    query = Query(change.written, change.identity, change.clauses, change.on, old, parameters)
+    query = ClauseQuery(change.written, change.identity, change.clauses, change.on, old, parameters)
     source, wanted, values = change.source, change.filter, None
     if source is not None and change.condition is not None:
         if not change.reads_all:

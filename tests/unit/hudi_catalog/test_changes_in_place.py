@@ -19,7 +19,7 @@ from pushdown import col
 from pushdown.errors import ExpressionError, FilterSyntaxError, UnknownColumnError
 from table_format.errors import ArgumentError, MissingPackageError, RecordError, SchemaError
 from table_writer.commit.transaction import WriteTransaction
-from table_writer.in_place.computed import Query, same_keys
+from table_writer.in_place.computed import ClauseQuery, same_keys
 from table_writer.record_index.verify import verify_index
 from table_writer.write_job import WriteJob
 
@@ -161,14 +161,14 @@ def test_a_merge_reads_files_that_may_match(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize("column", ["n", "day", "id"])
 def test_only_rows_that_can_match_are_joined(table: Table, monkeypatch: pytest.MonkeyPatch, column: str) -> None:
     joined: list[int] = []
-    run = Query.run
+    run = ClauseQuery.run
 
-    def counting(self: Query, target: pa.RecordBatchReader, *others: Any) -> Any:
+    def counting(self: ClauseQuery, target: pa.RecordBatchReader, *others: Any) -> Any:
         rows = target.read_all()
         joined.append(len(rows))
         return run(self, rows.to_reader(), *others)
 
-    monkeypatch.setattr(Query, "run", counting)
+    monkeypatch.setattr(ClauseQuery, "run", counting)
     # more values than a filter takes, of another width, some beyond the column's type, one null
     keys = pa.array([3, None, *range(2**40, 2**40 + 6000)], pa.int64())
     if column == "day":
