@@ -198,7 +198,7 @@ class _Conditions:
             position, reason = parse_error(details[0], tokens, self.text, self.dialect)
             raise self._error(start + position, reason) from None
         except RecursionError:
-            raise self._error(start, "this condition is nested too deeply") from None
+            raise self._too_deep(start) from None
         tree = trees[0] if trees and len(trees) == 1 else None
         if not isinstance(tree, exp.Condition):
             raise self._error(start, "this is not a condition")
@@ -206,7 +206,13 @@ class _Conditions:
             return in_list(tree, values, source, self.dialect)
         if any(mark in source for mark in self.lists):
             return Unknown(f"{tokens[0].text} … IN (…) is not understood")
-        return translate_condition(tree, source, self.dialect)
+        try:
+            return translate_condition(tree, source, self.dialect)
+        except RecursionError:  # a sum of thousands
+            raise self._too_deep(start) from None
+
+    def _too_deep(self, start: int) -> FilterSyntaxError:
+        return self._error(start, "this condition is nested too deeply")
 
     def _check_nesting(self, start: int, end: int) -> None:
         depth = 0
@@ -216,7 +222,7 @@ class _Conditions:
             elif token.token_type is TokenType.R_PAREN:
                 depth -= 1
             if depth > _MAX_NESTING:
-                raise self._error(start, "this condition is nested too deeply")
+                raise self._too_deep(start)
 
     def _with_quoted_columns(self, tokens: list[Token]) -> list[Token]:
         """Read a double-quoted string as a column where the condition has no other column."""

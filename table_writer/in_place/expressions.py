@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import sqlglot
-from sqlglot import exp
+from sqlglot import Dialect, exp
+from sqlglot.errors import SqlglotError
 
 from pushdown.errors import ExpressionError, FilterSyntaxError, UnknownColumnError
+from pushdown.sql.nesting import parses_too_often
 from table_format.errors import did_you_mean
 
 TARGET, SOURCE = "target", "source"
@@ -83,11 +84,12 @@ class Expressions:
     def parsed(self, text: str, *, sides: Sequence[str]) -> exp.Expression:
         """As `text`, as a tree."""
         try:
-            trees = sqlglot.parse(text, dialect=self.dialect)
-        except sqlglot.errors.SqlglotError as error:
-            raise FilterSyntaxError(f"{text!r} is no SQL expression: {str(error).splitlines()[0]}") from error
+            return self._parsed(text, sides)
         except RecursionError:
-            raise FilterSyntaxError(f"an expression of {len(text):,} characters is nested too deeply") from None
+            raise _too_deep(text) from None
+
+    def _parsed(self, text: str, sides: Sequence[str]) -> exp.Expression:
+        trees = parsed_trees(text, self.dialect)
         tree = trees[0] if len(trees) == 1 else None
         for kind, what in _REFUSED.items():
             if tree is not None and tree.find(kind) is not None:
@@ -149,6 +151,28 @@ class Expressions:
     def column(self, side: str, name: str) -> str | None:
         """The column of a side that a name means; see `meant`."""
         return meant(name, self.columns[side])
+
+
+def parsed_trees(text: str, dialect: str) -> list[Any]:
+    """The trees of an expression or a query, as sqlglot reads it: one, unless semicolons divide it.
+
+    Raises:
+        FilterSyntaxError: the text does not parse, or is nested too deeply.
+    """
+    reader = Dialect.get_or_raise(dialect)
+    try:
+        tokens, parser = reader.tokenize(text), reader.parser()
+        if parses_too_often(tokens, parser):
+            raise _too_deep(text)
+        return list(parser.parse(tokens, text))
+    except SqlglotError as error:
+        raise FilterSyntaxError(f"{text!r} is no SQL expression: {str(error).splitlines()[0]}") from error
+    except RecursionError:
+        raise _too_deep(text) from None
+
+
+def _too_deep(text: str) -> FilterSyntaxError:
+    return FilterSyntaxError(f"an expression of {len(text):,} characters is nested too deeply")
 
 
 def _no_expression(text: str, what: str) -> ExpressionError:

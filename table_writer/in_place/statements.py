@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import sqlglot
 from sqlglot import TokenType, exp
-from sqlglot.errors import SqlglotError
 
 from pushdown.errors import ExpressionError, FilterSyntaxError
 from table_writer.in_place.clauses import Kind
-from table_writer.in_place.expressions import is_named, replaced
+from table_writer.in_place.expressions import is_named, parsed_trees, replaced
 from table_writer.in_place.words import SPARK, Name, Words
 
 _QUERIES: Final = ("SELECT", "FROM", "VALUES", "TABLE")
@@ -131,12 +129,11 @@ def statement_of(text: str) -> Statement:
 
 def _unqualified(text: str, target: TableName) -> str:
     """A condition or value whose columns are those of the table, without what qualifies them."""
-    try:
-        tree = sqlglot.parse_one(text, dialect=SPARK)
-    except SqlglotError as error:
-        raise FilterSyntaxError(f"{text!r} is no SQL expression: {str(error).splitlines()[0]}") from error
-    changes = []
-    for column in tree.find_all(exp.Column):
+    changes: list[tuple[int, int, str]] = []
+    trees = [tree for tree in parsed_trees(text, SPARK) if tree is not None]
+    if len(trees) != 1:
+        raise FilterSyntaxError(f"{text!r} is no SQL expression")
+    for column in trees[0].find_all(exp.Column):
         parts = column.parts
         length = len(parts) - 1
         while length and not is_named([part.name for part in parts[:length]], target.called):

@@ -6,13 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NoReturn
 
-import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
 from pushdown.errors import FilterSyntaxError
-from table_writer.in_place.expressions import replaced
+from table_writer.in_place.expressions import parsed_trees, replaced
 
 SPARK: Final = "spark"
 Name = tuple[str, ...]
@@ -158,8 +157,8 @@ class Words:
 def mentioned_tables(text: str) -> Iterator[Name]:
     """Names of the tables that a query may read, as far as sqlglot reads it; those of its WITH are among them."""
     try:
-        trees = sqlglot.parse(text, dialect=SPARK)
-    except SqlglotError:
+        trees = parsed_trees(text, SPARK)
+    except FilterSyntaxError:
         return
     for tree in trees:
         for table in () if tree is None else tree.find_all(exp.Table):

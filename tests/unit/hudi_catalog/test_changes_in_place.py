@@ -237,6 +237,8 @@ REFUSED: list[tuple[Callable[[Table], Any], type[HudiError], str]] = [
     (lambda t: t.update({"n": "source.n"}), ExpressionError, "source"),
     (lambda t: t.update({"n": "n +"}), FilterSyntaxError, "no SQL expression"),
     (lambda t: t.update({"n": "(" * 9000 + "1" + ")" * 9000}), FilterSyntaxError, "nested too deeply"),
+    (lambda t: t.update({"n": "date(" * 30 + "n" + ")" * 30}), FilterSyntaxError, "nested too deeply"),
+    (lambda t: t.delete("n" + " + 1" * 4000 + " > 0"), FilterSyntaxError, "nested too deeply"),
     (lambda t: t.update({"n": "max(n)"}), ExpressionError, "an aggregate"),
     (lambda t: t.update({"n": "(SELECT 1)"}), ExpressionError, "a query"),
     (lambda t: t.update({"n": "row_number() OVER ()"}), ExpressionError, "a window function"),
