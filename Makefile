@@ -94,7 +94,7 @@ test-fast: $(BIN)/.installed ## the tests to run while working: unit tests and c
 
 .PHONY: test-spark
 test-spark: engines ## tests on PySpark and on the real engines
-	$(BIN)/python -m pytest -q -n 2 --dist loadscope --no-loadscope-reorder -m 'spark or engine' tests $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n 2 --dist loadscope --no-loadscope-reorder -m 'spark or engine' tests/engines tests/spark tests/property $(PYTEST_ARGS)
 
 .PHONY: test-nightly
 test-nightly: engines ## property tests with 20,000 examples each where plans rest on them, 100,000 filters against PySpark, 1,000 rounds of writers at once, a stream killed 50 times; each case with each release of Apache Hudi (hours)

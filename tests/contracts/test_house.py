@@ -101,3 +101,14 @@ def test_a_walk_names_at_most_four_files_that_exist(walk: str) -> None:
     files = re.findall(r"`([\w/]+\.py)`", walk)
     assert 1 <= len(files) <= 4
     assert [name for name in files if not (ROOT / name).exists()] == []
+
+
+def test_engine_tests_stand_where_they_are_collected():
+    command = next(line for line in (ROOT / "Makefile").read_text().splitlines() if "-m 'spark or engine'" in line)
+    folders = [ROOT / folder for folder in re.findall(r"tests/\w+", command)]
+    marked = [
+        path for path in (ROOT / "tests").rglob("*.py") if re.search(r"\bmark\.(spark|engine)\b", path.read_text())
+    ]
+    assert folders
+    assert marked
+    assert not [path for path in marked if not any(path.is_relative_to(folder) for folder in folders)]
