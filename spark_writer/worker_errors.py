@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import gc
 import re
 import secrets
@@ -96,7 +97,13 @@ def _prepare() -> None:
     one core; more threads would take those of other tasks. PySpark collects garbage after each task; the modules, which
     stay, are set aside once.
     """
-    if not gc.get_freeze_count():
-        gc.freeze()
+    _set_modules_aside()
     pa.set_memory_pool(keeping_pool() or pa.system_memory_pool())
     use_one_core()
+
+
+@functools.cache
+def _set_modules_aside() -> None:
+    """Once a process, since to count what is set aside already takes milliseconds."""
+    if not gc.get_freeze_count():
+        gc.freeze()

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -45,10 +46,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 def pytest_configure() -> None:
     """Keep the tables of tests in memory where there is room: most of them live for milliseconds, of many small files.
 
-    PYTEST_DEBUG_TEMPROOT names another folder.
+    PYTEST_DEBUG_TEMPROOT and, for the tables of property tests, TMPDIR name other folders.
     """
     if os.path.isdir(_MEMORY) and shutil.disk_usage(_MEMORY).free >= _ROOM:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _MEMORY)
+        os.environ.setdefault("TMPDIR", _MEMORY)
+        tempfile.tempdir = None  # to be looked for anew
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

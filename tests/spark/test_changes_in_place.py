@@ -182,6 +182,7 @@ def test_evolution_adds_the_sources_columns(table: HudiTable, spark: SparkSessio
     assert "unnamed" not in table.to_df().columns
 
 
+@pytest.mark.in_turns(2)
 @pytest.mark.parametrize("joined", ["names", "text", "column"])
 @pytest.mark.parametrize("index", ["BUCKET", "RECORD_INDEX"])
 def test_zeros_of_two_signs_are_two_keys(spark: SparkSession, tmp_path: Path, index: str, joined: str) -> None:
@@ -226,18 +227,27 @@ def rows_of(table: HudiTable) -> list[tuple[Any, ...]]:
     return sorted((row["id"], row["p"], row["n"]) for row in rows)
 
 
-@pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("options", [{}, {"hoodie.catalog.record.index.driver.rows": "0"}])
-def test_a_change_of_other_rows_than_those_of_its_condition_is_refused(
-    spark: SparkSession, table: HudiTable, options: dict[str, str], several: bool, tmp_path: Path
-) -> None:
+def test_a_change_of_other_rows_than_those_of_its_condition_is_refused(spark: SparkSession, table: HudiTable) -> None:
     """Where inserts left several rows of a key."""
-    if several:
-        sizes = {"hoodie.catalog.bucket.max.file.size": "1"}
-        table = HudiTable.create(
-            spark, tmp_path / "s", DDL, record_key="id", partition_by="p", buckets=1, options={**sizes, **options}
-        )
-        table.upsert(frame(spark, [(number, "ab"[number % 2], number, None) for number in range(8)]))
+    check_refused(spark, table)
+    if table.config.index_type == "BUCKET":
+        assert table.delete("id = 1").rows_deleted == 3
+
+
+@pytest.mark.parametrize("options", [{}, {"hoodie.catalog.record.index.driver.rows": "0"}])
+def test_such_a_change_is_refused_in_several_file_groups_a_bucket(
+    spark: SparkSession, options: dict[str, str], tmp_path: Path
+) -> None:
+    sizes = {"hoodie.catalog.bucket.max.file.size": "1"}
+    table = HudiTable.create(
+        spark, tmp_path / "s", DDL, record_key="id", partition_by="p", buckets=1, options={**sizes, **options}
+    )
+    table.upsert(frame(spark, [(number, "ab"[number % 2], number, None) for number in range(8)]))
+    check_refused(spark, table)
+    assert table.delete("id = 1").rows_deleted == 3
+
+
+def check_refused(spark: SparkSession, table: HudiTable) -> None:
     table.bulk_insert(frame(spark, [(1, "b", 20, None), (1, "b", 21, None)]))
     before = rows_of(table)
     for name, change in DOUBLED.items():
@@ -251,8 +261,6 @@ def test_a_change_of_other_rows_than_those_of_its_condition_is_refused(
         merge.execute()
     assert rows_of(table) == before
     assert table.update({"n": "n + 10"}, "id = 2").rows_updated == 1
-    if several or table.config.index_type == "BUCKET":
-        assert table.delete("id = 1").rows_deleted == 3
 
 
 def test_structs_with_fields_that_their_columns_have_not_are_refused(spark: SparkSession, tmp_path: Path) -> None:
