@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from catalog.snapshots.snapshot import Snapshot
+from catalog.statistics.row_groups import column_statistics
 from pushdown.evaluation.statistics import ColumnStatistics
 from table_format.base_file.bloom import BloomFilter
 from table_format.base_file.footer import BaseFileFooter, FooterStatistics, footer, footer_statistics
@@ -45,7 +45,8 @@ def read_footer_statistics(
                 cache.put((row, column), of_column)
                 statistics[row, column] = of_column
     return {
-        column: _column([statistics.get((int(row), column)) for row in rows], kind) for column, kind in columns.items()
+        column: column_statistics([statistics.get((int(row), column)) for row in rows], kind)
+        for column, kind in columns.items()
     }
 
 
@@ -93,17 +94,3 @@ def _of_footer(whole: BaseFileFooter, column: str, kind: pa.DataType) -> FooterS
         return footer_statistics(whole, column, kind)
     except (ValueError, OverflowError, pa.ArrowException):  # bounds beyond what Python's types hold
         return None
-
-
-def _column(files: list[FooterStatistics | None], kind: pa.DataType) -> ColumnStatistics:
-    def part(name: str, of: pa.DataType) -> pa.Array[Any]:
-        return pa.array([None if one is None else getattr(one, name) for one in files], of)
-
-    return ColumnStatistics(
-        lower=part("lower", kind),
-        upper=part("upper", kind),
-        null_count=part("null_count", pa.int64()),
-        row_count=part("row_count", pa.int64()),
-        bounds_cover_nan=False,
-        all_null_is_certain=True,
-    )

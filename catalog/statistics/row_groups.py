@@ -78,18 +78,28 @@ def _extent(row_group: Any) -> tuple[int, int]:
 def outcomes_of(files: Sequence[RowGroups], expression: HudiExpression) -> Outcomes:
     """The truth values that a bound filter may have in the row groups of some files, one file after the other."""
     statistics = {
-        column: _column([one for file in files for one in file.statistics(column, kind)], kind)
+        column: column_statistics([one for file in files for one in file.statistics(column, kind)], kind)
         for column, kind in column_types(expression).items()
     }
     return evaluate(expression, statistics, sum(map(len, files)))
 
 
-def _column(groups: Sequence[FooterStatistics], kind: pa.DataType) -> ColumnStatistics:
+def column_statistics(parts: Sequence[FooterStatistics | None], kind: pa.DataType) -> ColumnStatistics:
+    """Statistics of a column in some files or row groups, one entry for each; null where there are none.
+
+    Args:
+        parts: by footers.
+        kind: the column's type in the table.
+    """
+
+    def values(name: str, of: pa.DataType) -> pa.Array[Any]:
+        return pa.array([None if part is None else getattr(part, name) for part in parts], of)
+
     return ColumnStatistics(
-        lower=pa.array([one.lower for one in groups], kind),
-        upper=pa.array([one.upper for one in groups], kind),
-        null_count=pa.array([one.null_count for one in groups], pa.int64()),
-        row_count=pa.array([one.row_count for one in groups], pa.int64()),
+        lower=values("lower", kind),
+        upper=values("upper", kind),
+        null_count=values("null_count", pa.int64()),
+        row_count=values("row_count", pa.int64()),
         bounds_cover_nan=False,
         all_null_is_certain=True,
     )
