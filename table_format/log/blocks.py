@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 
@@ -63,7 +63,6 @@ class LogBlock:
     size: int
     path: str
     content_offset: int
-    footer: dict[int, str] = field(default_factory=dict)
 
     @property
     def instant(self) -> str | None:
@@ -183,11 +182,11 @@ def _parse(view: memoryview, start: int, end: int, path: str) -> LogBlock:
     content_end = content_start + length
     if not 0 <= length <= len(body) - content_start:
         raise _BrokenBlockError(position, "the content is longer than the block")
-    footer, position = _read_map(body, content_end)
+    _, position = _read_map(body, content_end)
     if position != len(body):
         raise _BrokenBlockError(position, "there are bytes after the footer")
     content = view[content_start:content_end]
-    return LogBlock(kind, header, content, start, end - start, path, content_start, footer)
+    return LogBlock(kind, header, content, start, end - start, path, content_start)
 
 
 def _read(view: memoryview, position: int, kind: Struct) -> tuple[int, int]:
@@ -214,10 +213,13 @@ def _read_map(view: memoryview, position: int) -> tuple[dict[int, str], int]:
     return entries, position
 
 
-_CONTENT = (BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.HFILE_DATA, BlockType.DELETE)
+_METADATA_CONTENT = (BlockType.HFILE_DATA, BlockType.DELETE)
+_CONTENT = (BlockType.AVRO_DATA, BlockType.PARQUET_DATA, *_METADATA_CONTENT)
 
 
-def surviving_blocks(blocks: Iterable[LogBlock], counts: Callable[[str], bool]) -> list[LogBlock]:
+def surviving_blocks(
+    blocks: Iterable[LogBlock], counts: Callable[[str], bool], *, in_metadata: bool = False
+) -> list[LogBlock]:
     """Data and delete blocks that apply, in order (Hudi format, log files).
 
     A rollback block drops earlier blocks of its target. A block made of others by log compaction takes their
@@ -226,29 +228,41 @@ def surviving_blocks(blocks: Iterable[LogBlock], counts: Callable[[str], bool]) 
     Args:
         blocks: of all log files of a slice, in merge order.
         counts: whether the blocks of an instant apply: it completed, and not after the query's instant.
+        in_metadata: they are of the metadata table, whose records are in HFile blocks only.
 
     Raises:
         CorruptFileError: a completed instant's block is broken, or a block has no instant.
-        UnsupportedTableError: an unknown command.
+        UnsupportedTableError: an unknown command, or in the metadata table data that it does not hold.
     """
+    content = _METADATA_CONTENT if in_metadata else _CONTENT
+    remedy = "drop and rebuild the metadata table" if in_metadata else "restore the file"
     queue: list[LogBlock] = []
     for block in blocks:
         if block.type is BlockType.CORRUPT:
             # left by a torn append, whose instant never completed; else rows are lost
             if block.instant is not None and counts(block.instant):
-                reason = f"the log block of the completed instant {block.instant} is broken; restore the file"
+                reason = f"the log block of the completed instant {block.instant} is broken; {remedy}"
                 raise CorruptFileError(block.path, block.offset, reason)
         elif block.type is BlockType.COMMAND:
             target = block.target_instant
             if target is None:
-                raise UnsupportedTableError(f"{block.path}: a log command other than a rollback")
+                raise UnsupportedTableError(f"{block.path}: {_command_of(block)}; {remedy}")
             queue = [queued for queued in queue if queued.instant != target]
-        elif block.type in _CONTENT:
+        elif block.type in content:
             if block.instant is None:
-                raise CorruptFileError(block.path, block.offset, "a log block has no instant; restore the file")
+                raise CorruptFileError(block.path, block.offset, f"a log block has no instant; {remedy}")
             if counts(block.instant):
                 queue = with_block(queue, block)
+        elif in_metadata:
+            raise UnsupportedTableError(f"{block.path}: a {block.type.name} block in the metadata table; {remedy}")
     return queue
+
+
+def _command_of(block: LogBlock) -> str:
+    command = block.header.get(HeaderKey.COMMAND_BLOCK_TYPE)
+    if command == ROLLBACK_COMMAND:
+        return "a rollback in a log that names no instant"
+    return f"a log command other than a rollback, number {command}"
 
 
 def with_block(queue: list[LogBlock], block: LogBlock) -> list[LogBlock]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from table_format.config.properties import parse_properties
 from table_format.config.table_config import TableConfig, parse_table_config
-from table_format.errors import CorruptFileError, MissingFileError, UnsupportedTableError
+from table_format.errors import CorruptFileError, MissingFileError
 from table_format.instant import WRITE_ACTIONS, Action
-from table_format.log.blocks import BlockType, LogBlock, read_log_blocks, with_block
+from table_format.log.blocks import LogBlock, read_log_blocks, surviving_blocks
 from table_format.metadata_table import layout
 from table_format.metadata_table.layout import BaseFile, FileGroup, LogFile
 from table_format.slices.log_slices import is_cut, seems_cut
@@ -258,11 +258,15 @@ def read_slices(
     for log, log_blocks in blocks.items():
         if seems_cut(log_blocks) and valid.is_cut(log.path, log.size):
             raise CorruptFileError(log.path, log.size, "the log file is cut off; drop and rebuild the metadata table")
+
+    def of_logs(logs: Iterable[LogFile]) -> Iterator[LogBlock]:
+        return (block for log in logs for block in blocks[log])
+
     return [
         MetadataSlice(
             group.file_id,
             base,
-            tuple(surviving_blocks([block for log in logs for block in blocks[log]], valid)),
+            tuple(surviving_blocks(of_logs(logs), valid.__contains__, in_metadata=True)),
             {log: blocks[log] for log in logs},
         )
         for group, base, logs in chosen
@@ -288,37 +292,6 @@ def _read_logs(storage: Storage, logs: Sequence[LogFile], known: Mapping[LogFile
             read = list(pool.map(lambda log: _read_log(storage, log), new))
     new_blocks = dict(zip(new, read, strict=True))
     return {log: new_blocks[log] if log in new_blocks else known[log] for log in logs}
-
-
-def surviving_blocks(blocks: Sequence[LogBlock], valid: ValidInstants) -> list[LogBlock]:
-    """Valid data and delete blocks, in the order in which they apply.
-
-    A rollback block drops earlier blocks of its target. A block made by log compaction replaces the blocks that it was
-    made of.
-    """
-    queue: list[LogBlock] = []
-    for block in blocks:
-        if block.type is BlockType.CORRUPT:
-            _check_torn(block, valid)
-        elif block.type is BlockType.COMMAND:
-            target = block.target_instant
-            queue = [queued for queued in queue if queued.instant != target]
-        elif block.type in (BlockType.HFILE_DATA, BlockType.DELETE):
-            if block.instant is not None and block.instant in valid:
-                queue = with_block(queue, block)
-        else:
-            raise UnsupportedTableError(f"{block.path}: a {block.type.name} block in the metadata table")
-    return queue
-
-
-def _check_torn(block: LogBlock, valid: ValidInstants) -> None:
-    """Skip a torn append of a dead writer; refuse a broken block of a completed instant, whose content is lost."""
-    if block.instant is not None and block.instant in valid:
-        raise CorruptFileError(
-            block.path,
-            block.offset,
-            f"the log block of the completed instant {block.instant} is broken; drop and rebuild the metadata table",
-        )
 
 
 def _read_log(storage: Storage, log: LogFile) -> list[LogBlock]:

@@ -5,10 +5,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from table_format.errors import CorruptFileError
+from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.instant import parse_instant_file_name
-from table_format.log.blocks import BlockType, HeaderKey, LogBlock
-from table_format.metadata_table.slices import ValidInstants, surviving_blocks
+from table_format.log.blocks import BlockType, HeaderKey, LogBlock, surviving_blocks
+from table_format.metadata_table.slices import ValidInstants
 from table_format.storage import Storage
 from table_format.timeline.timeline import Timeline, highest_states
 from tests.support import golden_metadata as golden
@@ -227,14 +227,18 @@ def rollback(instant, target):
 EVERY = type("Every", (), {"__contains__": lambda self, time: True})()
 
 
+def surviving(blocks, valid=EVERY):
+    return surviving_blocks(blocks, valid.__contains__, in_metadata=True)
+
+
 def times(blocks):
-    return [block.instant for block in surviving_blocks(blocks, EVERY)]
+    return [block.instant for block in surviving(blocks)]
 
 
 def test_a_rollback_drops_the_blocks_before_it_and_not_those_behind():
     data = [block(BlockType.HFILE_DATA, time) for time in (T1, T2)]
     again = block(BlockType.HFILE_DATA, T2)
-    kept = surviving_blocks([*data, rollback(T3, T2), again], EVERY)
+    kept = surviving([*data, rollback(T3, T2), again])
     assert [each is again for each in kept] == [False, True]
     assert times([*data, rollback(T3, T1)]) == [T2]
     assert times([*data, rollback(T3, "20250101000000000")]) == [T1, T2]
@@ -249,6 +253,20 @@ def test_a_compacted_block_takes_the_place_of_those_that_it_holds():
 def test_a_torn_block_is_skipped_unless_its_instant_completed():
     torn = block(BlockType.CORRUPT, T2)
     none = type("Nothing", (), {"__contains__": lambda self, time: False})()
-    assert surviving_blocks([torn], none) == []
+    assert surviving([torn], none) == []
     with pytest.raises(CorruptFileError, match=T2):
-        surviving_blocks([torn], EVERY)
+        surviving([torn])
+
+
+def test_what_the_metadata_table_never_holds_is_refused_by_name():
+    data = block(BlockType.HFILE_DATA, T1)
+    unknown = block(BlockType.COMMAND, T2, target_instant_time=T1, command_block_type="7")
+    with pytest.raises(UnsupportedTableError, match="other than a rollback, number 7; drop and rebuild"):
+        surviving([data, unknown])
+    with pytest.raises(UnsupportedTableError, match="names no instant"):
+        surviving([data, block(BlockType.COMMAND, T2, command_block_type="0")])
+    for kind in (BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.CDC_DATA):
+        with pytest.raises(UnsupportedTableError, match=f"a {kind.name} block in the metadata table"):
+            surviving([data, block(kind, T2)])
+    with pytest.raises(CorruptFileError, match="no instant; drop and rebuild"):
+        surviving([data, block(BlockType.HFILE_DATA, None)])
