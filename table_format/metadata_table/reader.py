@@ -304,7 +304,8 @@ class MetadataTable:
         index_layout = IndexLayout.of(client, self._timeline)
         if index_layout is None:
             return None
-        return self._open(layout.RECORD_INDEX, groups_in_order(self._storage, index_layout)), index_layout
+        listed = layout.list_file_groups(self._storage, layout.RECORD_INDEX)
+        return self._open(layout.RECORD_INDEX, groups_in_order(listed, index_layout)), index_layout
 
     def _open(self, partition: str, groups: tuple[layout.FileGroup, ...] | None = None) -> PartitionSources:
         sources = self._sources.get(partition)

@@ -129,7 +129,8 @@ class RecordIndex:
         """
         timeline = timeline or client.timeline()
         state = _state(client)  # an index may have grown or been rebuilt since the properties were read
-        layout = IndexLayout.of(client, timeline)
+        before = list_file_groups(client.storage, names.RECORD_INDEX)
+        layout = IndexLayout.of(client, timeline, before)
         if layout is None:
             raise RecordIndexError(f"{client.storage.uri}: {_NONE}")
         metadata_timeline = open_complete_timeline(client, timeline)
@@ -137,9 +138,10 @@ class RecordIndex:
             raise RecordIndexError(
                 f"{client.storage.uri}: the metadata table with the record index is stale: {metadata_timeline}"
             )
-        groups = groups_in_order(client.storage, layout)
-        if _state(client) != state:
+        listed = list_file_groups(client.storage, names.RECORD_INDEX)  # after the timeline: it has the timeline's logs
+        if _ids(listed) != _ids(before) or _state(client) != state:
             raise RecordIndexError(f"{client.storage.uri}: the record index was rebuilt at this moment: try again")
+        groups = groups_in_order(listed, layout)
         return cls(client.storage, layout, groups, ValidInstants(timeline, metadata_timeline), options or {})
 
     def get_record_locations(self, keys: Column, partitions: Column | None = None) -> pa.Table:
@@ -194,20 +196,27 @@ class RecordIndex:
         return self._sources.open([group]).shards[0]
 
 
-def _state(client: TableClient) -> tuple[str, ...]:
+def _state(client: TableClient) -> tuple[str, bool]:
     """State that changes when an index is rebuilt or grows; reads the table's properties again."""
     config = client.reload()
-    ids = [group.file_id for group in list_file_groups(client.storage, names.RECORD_INDEX)]
-    return config.raw.get(LAYOUT_KEY, ""), str(names.RECORD_INDEX in config.metadata_partitions), *ids
+    return config.raw.get(LAYOUT_KEY, ""), names.RECORD_INDEX in config.metadata_partitions
 
 
-def groups_in_order(storage: Storage, layout: IndexLayout) -> tuple[FileGroup, ...]:
+def _ids(groups: Sequence[FileGroup]) -> list[str]:
+    return [group.file_id for group in groups]
+
+
+def groups_in_order(listed: Sequence[FileGroup], layout: IndexLayout) -> tuple[FileGroup, ...]:
     """Files of each file group of a layout.
+
+    Args:
+        listed: file groups in the index's folder.
+        layout: of the index.
 
     Raises:
         CorruptFileError: a file group is missing.
     """
-    by_id = {group.file_id: group for group in list_file_groups(storage, names.RECORD_INDEX)}
+    by_id = {group.file_id: group for group in listed}
     absent = [file_id for file_id in layout.groups if file_id not in by_id]
     if absent:
         place = f"{names.FOLDER}/{names.RECORD_INDEX}"

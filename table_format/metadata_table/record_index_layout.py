@@ -162,12 +162,15 @@ class IndexLayout:
     hash_name: str = JAVA
 
     @classmethod
-    def of(cls, client: TableClient, timeline: Timeline | None = None) -> IndexLayout | None:
+    def of(
+        cls, client: TableClient, timeline: Timeline | None = None, groups: Sequence[names.FileGroup] | None = None
+    ) -> IndexLayout | None:
         """Load the layout of a table's record index.
 
         Args:
             client: the table.
             timeline: its timeline, if loaded already.
+            groups: file groups of the index, if listed already.
 
         Returns:
             None if the table has no record index, or one that a writer left stale.
@@ -178,7 +181,8 @@ class IndexLayout:
         """
         # A listed index is Apache's, whatever an older property says.
         if names.RECORD_INDEX in client.config.metadata_partitions:
-            groups = names.list_file_groups(client.storage, names.RECORD_INDEX)
+            if groups is None:
+                groups = names.list_file_groups(client.storage, names.RECORD_INDEX)
             return cls.of_groups(groups) if groups or not _by_partition(client) else cls((), PARTITION)
         text = client.config.raw.get(LAYOUT_KEY, "").strip()
         if not text:

@@ -14,10 +14,14 @@ from hudi_catalog import open_table
 from table_format.actions.commit import CommitMetadata
 from table_format.codecs.avro_schema import schema_text
 from table_format.config.table_config import update_table_config
-from table_format.errors import OptionError
+from table_format.errors import OptionError, RecordIndexError
 from table_format.instant import Action, Instant, State
+from table_format.metadata_table import record_index
+from table_format.metadata_table.record_index import RecordIndex
 from table_format.metadata_table.record_index_layout import IndexLayout
 from table_format.storage import Storage
+from table_format.table.client import TableClient
+from table_format.timeline.timeline import Timeline
 from table_writer import write_job
 from table_writer.metadata.creation import create_metadata_table
 from table_writer.metadata.writer import drop_metadata_table
@@ -116,6 +120,38 @@ def test_a_write_lists_the_timeline_where_it_must_and_reads_a_commit_once(
     assert calls["read", commit] == (1 if index == "BUCKET" else 2)
     # what others may change meanwhile: as the write is called, with each lock, and before the metadata table is written
     assert calls["read", ".hoodie/hoodie.properties"] <= (4 if index == "BUCKET" else 8)
+
+
+@pytest.mark.parametrize("shards", [None, 3])
+def test_opening_the_record_index_lists_it_before_and_after_its_timeline(
+    shards: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = table(tmp_path, "RECORD_INDEX")
+    local.write("upsert", rows(range(4), "a"))
+    if shards is not None:
+        open_table(tmp_path / "t").resize_index(shards)
+    with counted(local, monkeypatch) as calls:
+        index = RecordIndex.open(local.client)
+    assert calls["list", ".hoodie/metadata/record_index"] == 2
+    assert index.get_record_locations(pa.array(["a0000", "a0003", "b"])).num_rows == 2
+
+
+def test_an_index_that_gets_file_groups_while_it_is_opened_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = table(tmp_path, "RECORD_INDEX")
+    local.write("upsert", rows(range(4), "a"))
+    opened = record_index.open_complete_timeline
+
+    def meanwhile(client: TableClient, timeline: Timeline) -> Timeline | str:
+        monkeypatch.undo()
+        open_table(tmp_path / "t").resize_index(3)
+        return opened(client, timeline)
+
+    monkeypatch.setattr(record_index, "open_complete_timeline", meanwhile)
+    with pytest.raises(RecordIndexError, match="try again"):
+        RecordIndex.open(local.client)
+    assert RecordIndex.open(local.client).get_record_locations(pa.array(["a0000", "b"])).num_rows == 1
 
 
 @pytest.mark.parametrize("index", ["BUCKET", "RECORD_INDEX"])
