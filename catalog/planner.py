@@ -155,12 +155,13 @@ def make_plan(
     size = snapshot.live_bytes
     wanted = _wanted_stages(options, instants)
     condition = Constant(value=True) if expression is None else expression
+    memo: dict[str, Any] = {}
     for position, (name, stage) in enumerate((*wanted, *STAGES)):
         started = time.perf_counter()
         before = len(rows), size
         verdict: Verdict = CannotPrune("there is no filter")
         if expression is not None or position < len(wanted):
-            verdict = stage(StageInput(snapshot, condition, rows, options))
+            verdict = stage(StageInput(snapshot, condition, rows, options, memo))
         if not isinstance(verdict, CannotPrune):
             if verdict.matched is not None and verdict.matched.any():
                 matched[rows[verdict.matched]] = True

@@ -37,10 +37,12 @@ class NamedKeys:
 
     Attributes:
         named_by: the columns that the filter names.
+        count: number of keys.
         texts: each record key in every form that releases write it; empty when no record can match.
     """
 
     named_by: str
+    count: int
     texts: tuple[str, ...]
 
 
@@ -51,9 +53,17 @@ def named_keys(stage_input: StageInput, limit: int = MOST_KEYS) -> NamedKeys | C
         stage_input: the snapshot, the bound filter, the files left by earlier stages, and the options.
         limit: with more keys than this the filter counts as naming none.
     """
+    known_limit, known = stage_input.memo.get("named keys", (-1, None))
+    if known is None or limit > known_limit or (isinstance(known, NamedKeys) and known.count > limit):
+        known = _named_keys(stage_input, limit)
+        stage_input.memo["named keys"] = limit, known
+    return known
+
+
+def _named_keys(stage_input: StageInput, limit: int) -> NamedKeys | CannotPrune:
     keys = key_bindings(stage_input.expression, (RECORD_KEY,), limit)
     if keys is not None:
-        return NamedKeys(RECORD_KEY, tuple(values[0] for values in keys if values[0] is not None))
+        return NamedKeys(RECORD_KEY, len(keys), tuple(values[0] for values in keys if values[0] is not None))
     config, schema = stage_input.snapshot.config, stage_input.snapshot.data_schema
     fields = config.record_key_fields
     if not fields:
@@ -82,10 +92,10 @@ def _texts_of(
     ]
     fields = config.record_key_fields
     if len(fields) > 1:
-        return NamedKeys(", ".join(fields), tuple(composite_texts(fields, [*zip(*texts, strict=True)])))
+        return NamedKeys(", ".join(fields), len(bindings), tuple(composite_texts(fields, [*zip(*texts, strict=True)])))
     if None in texts[0]:
         return CannotPrune("no writer makes a key of null, so where such a row would be is not known")
-    return NamedKeys(fields[0], tuple(single_texts(config, texts[0])))
+    return NamedKeys(fields[0], len(bindings), tuple(single_texts(config, texts[0])))
 
 
 def single_texts(config: TableConfig, values: Iterable[str]) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +26,14 @@ class StageInput:
         expression: the filter, bound to the snapshot's schema.
         rows: positions, in the snapshot's files, of those that the stages before let through.
         options: of the scan.
+        memo: what stages of this plan have found of the filter alone, by name.
     """
 
     snapshot: Snapshot
     expression: HudiExpression
     rows: FileRows
     options: ScanOptions
+    memo: dict[str, Any] = field(default_factory=dict)
 
 
 Stage: TypeAlias = Callable[[StageInput], Verdict]

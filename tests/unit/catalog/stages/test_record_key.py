@@ -9,7 +9,7 @@ import pytest
 
 from catalog import Plan, StageResult, Table
 from catalog.snapshots.scan_options import UNIQUE_KEYS
-from catalog.stages import record_key
+from catalog.stages import named_keys, record_key
 from catalog.stages.named_keys import composite_texts, single_texts
 from pushdown import col
 from table_format.config.table_config import TableConfig
@@ -203,3 +203,26 @@ def test_the_index_of_a_table_that_lists_it_but_lost_it(copied: Callable[..., st
     plan = table.scan("id = 'k00001'").plan()
     assert "cannot be read" in stage_of(plan).reason
     assert table.scan("id = 'k00001'").to_arrow().num_rows == 1
+
+
+def test_the_keys_of_a_filter_are_made_once_a_plan(
+    golden: Callable[[str], GoldenTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[int] = []
+    texts_of = named_keys._texts_of
+
+    def counted(config: TableConfig, columns: Any, bindings: Any) -> Any:
+        limits.append(len(bindings))
+        return texts_of(config, columns, bindings)
+
+    monkeypatch.setattr(named_keys, "_texts_of", counted)
+    golden_table = golden(INDEXED[0])
+    table = golden_table.open()
+    keys = ", ".join(f"'{row['id']}'" for row in golden_table.rows[:3])
+    assert stage_of(table.scan(f"id IN ({keys})").plan()).pruned
+    assert limits == [3]
+    # too many keys for the stage of bloom filters, which may find fewer by other columns
+    monkeypatch.setattr(record_key, "_MOST_BLOOM_KEYS", 2)
+    plan = table.scan(f"id IN ({keys})").plan()
+    assert stage_of(plan).pruned
+    assert "does not name the values" in next(stage.reason for stage in plan.stages if stage.name == "bloom filter")
