@@ -22,6 +22,7 @@ from table_format.slices.file_names import BaseFileName
 from table_format.slices.log_slices import is_cut, seems_cut
 from table_format.storage import Storage
 from table_format.table.schema_history import SchemaHistory, read_columns
+from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline
 
 arrow: Any = pa
@@ -86,8 +87,9 @@ def _read_logs(
     storage: Storage, paths: Sequence[str], sizes: Sequence[int | None] | None, timeline: Timeline
 ) -> list[LogBlock]:
     blocks: list[LogBlock] = []
-    for path, size in zip(paths, [None] * len(paths) if sizes is None else sizes, strict=True):
-        data = storage.read(path)
+    # the blocks are held together in any case, so that fetching side by side takes no more memory
+    contents = map(storage.read, paths) if storage.is_local else in_threads(storage.read, paths)
+    for path, data, size in zip(paths, contents, [None] * len(paths) if sizes is None else sizes, strict=True):
         blocks_of_file = read_log_blocks(data, path)
         lost = len(data) < (size or 0)
         if not lost and seems_cut(blocks_of_file):

@@ -2,17 +2,22 @@
 
 import datetime as dt
 import json
+import threading
+import time
 
 import pyarrow as pa
 import pytest
 
+from table_format import threads
 from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.config.table_config import TableConfig
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.log.blocks import BlockType, HeaderKey, read_log_blocks, surviving_blocks
 from table_format.log.deletes import DeletedRecord
 from table_format.merge.rules import MergeRules
+from table_format.storage import Storage
 from table_writer.encoding.log_blocks import write_delete_block, write_log_block, write_rollback_block
+from tests.support import written_log_slices
 from tests.support.golden_slices import NAMES, expected, read_table, unpack
 from tests.support.written_log_slices import SCHEMA, avro_block, hfile_block, ordered_deletes, positioned, read, row
 
@@ -79,6 +84,30 @@ def test_base_rows_keep_their_order_and_new_ones_follow():
     base = [row(key, 1, "base") for key in "dbca"]
     merged = read(base, [avro_block("1", [row("z", 1, "n"), row("c", 2, "u"), row("e", 1, "n")])], EVENT)
     assert merged["_hoodie_record_key"].to_pylist() == ["d", "b", "c", "a", "z", "e"]
+
+
+def test_logs_from_afar_are_fetched_side_by_side_and_apply_in_order(monkeypatch):
+    together = threading.Barrier(2)
+    fetched = Storage.read
+
+    def fetch(self, path):
+        together.wait(timeout=30)
+        time.sleep(0.02 * path.endswith(".log.1_0-0-0"))
+        return fetched(self, path)
+
+    monkeypatch.setattr(threads._Cores, "most", 2)
+    monkeypatch.setattr(Storage, "read", fetch)
+    monkeypatch.setattr(written_log_slices, "Storage", Distant)
+    blocks = [avro_block(str(number), [row("a", 1, str(number))]) for number in range(1, 5)]
+    assert values(read([row("a", 1, "base")], blocks, COMMIT)) == {"a": "4"}
+
+
+class Distant(Storage):
+    """A local folder that counts as a remote storage."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.is_local = False
 
 
 DOUBLE = [row("a", 1, "one"), row("b", 1, "one"), row("a", 5, "two"), row("a", 3, "three")]
