@@ -53,6 +53,7 @@ def named_keys(stage_input: StageInput, limit: int = MOST_KEYS) -> NamedKeys | C
         stage_input: the snapshot, the bound filter, the files left by earlier stages, and the options.
         limit: with more keys than this the filter counts as naming none.
     """
+    known: NamedKeys | CannotPrune | None
     known_limit, known = stage_input.memo.get("named keys", (-1, None))
     if known is None or limit > known_limit or (isinstance(known, NamedKeys) and known.count > limit):
         known = _named_keys(stage_input, limit)

@@ -27,6 +27,7 @@ from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.metadata.writer import record_rollback
+from table_writer.services.rebuilt_metadata import rebuild_noted
 from table_writer.services.undo import resume_undo
 from table_writer.timeline import heartbeat
 from table_writer.timeline.instants import (
@@ -422,7 +423,7 @@ def sweep_remains(client: TableClient, options: ProtocolOptions, remains: Remain
     storage = client.storage
     pending = {write.time for write in timeline.pending}
     for instant in remains.marked:
-        if instant not in pending:
+        if instant not in pending and rebuild_noted(client, instant):
             for path in uncounted_files(client, timeline, instant):
                 storage.delete(path)
             delete_markers(storage, instant)

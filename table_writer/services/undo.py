@@ -27,23 +27,18 @@ from table_format.actions.rollback import RollbackMetadata, RollbackPartition, R
 from table_format.config.properties import PARTITION_METAFILE, partition_creator
 from table_format.errors import ConflictError, CorruptFileError, HudiError, MissingFileError, TransactionError
 from table_format.instant import WRITE_ACTIONS, Action, Instant, State
-from table_format.meta_columns import META_FIELDS
-from table_format.metadata_table import layout
 from table_format.metadata_table.reader import data_files
 from table_format.slices.file_names import parse_base_file_names
-from table_format.slices.file_slices import FILES_SCHEMA, latest_base_files, list_data_files
+from table_format.slices.file_slices import latest_base_files, list_data_files
 from table_format.storage import Storage
 from table_format.table.client import TableClient
-from table_format.table.schema_history import internal_schemas
 from table_format.threads import in_threads
 from table_format.timeline.timeline import Timeline, Undoing
 from table_format.timeline.undoing import undone_by
 from table_writer.execution.executor import Mapper
-from table_writer.metadata.column_statistics import indexable_columns
-from table_writer.metadata.creation import add_column_stats, create_metadata_table
-from table_writer.metadata.file_contents import statistics_of_files
 from table_writer.metadata.recovery import rollback_in_metadata_table
 from table_writer.metadata.writer import DELETED_SCHEMA, drop_metadata_table, update_metadata_table
+from table_writer.services.rebuilt_metadata import note_partitions, rebuild_noted
 from table_writer.services.undone_keys import changes_of_index
 from table_writer.timeline import heartbeat
 from table_writer.timeline.instants import delete_pending, ensure_state, instant_path, request
@@ -290,29 +285,12 @@ def _adopt(client: TableClient, timeline: Timeline, restore: Instant) -> None:
             f"{timeline.path(restore)}: this restore by another tool died, and {beside[0]} came beside it, so that it "
             f"is not finished here: roll back {beside[0].time}, or restore the table with that tool"
         )
-    indexes = set(client.config.metadata_partitions)
+    note_partitions(storage, restore.time, client.config.metadata_partitions)
     for one in begun[1:]:
         delete_pending(storage, one.time, one.action)
     drop_metadata_table(client)
     storage.overwrite(instant_path(restore.at(State.INFLIGHT)), content)
     _resume(client, restore.at(State.INFLIGHT))
-    if layout.FILES in indexes:
-        _rebuild_metadata(client, with_statistics=layout.COLUMN_STATS in indexes)
-    lost = indexes - {layout.FILES, layout.COLUMN_STATS}
-    if lost:
-        _log.warning("%s: %s are to be built again: `hudi-catalog index`", storage.uri, ", ".join(sorted(lost)))
-
-
-def _rebuild_metadata(client: TableClient, *, with_statistics: bool) -> None:
-    files = list_data_files(client.storage).select(FILES_SCHEMA.names)
-    create_metadata_table(client, files=files, with_column_stats=False)
-    timeline = client.timeline()
-    if not with_statistics or not timeline.writes or internal_schemas(timeline) is not None:
-        return
-    schema = pa.schema([*META_FIELDS, *client.table_schema(timeline)])
-    columns = indexable_columns(schema, client.config.raw)
-    places = files.select(["partition", "file_name"])
-    add_column_stats(client, statistics_of_files(client.storage, places, schema, columns))
 
 
 def _is_undo(timeline: Timeline, instant: Instant) -> bool:
@@ -412,8 +390,9 @@ def _finish(client: TableClient, instant: Instant, undo: Undo, started: float) -
         [rollback] = rollbacks
         content = dataclasses.replace(rollback, millis=millis).to_avro()
     ensure_state(storage, instant.at(State.COMPLETED), content)
-    for one in (instant, *undo.instants):
-        delete_markers(storage, one.time)
+    for one in (*undo.instants, instant):
+        if one is not instant or rebuild_noted(client, instant.time):
+            delete_markers(storage, one.time)
         heartbeat.delete_heartbeat(storage, one.time)
 
 
