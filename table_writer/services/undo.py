@@ -241,9 +241,14 @@ def refuse_foreign_undo(timeline: Timeline) -> None:
         TransactionError: one is under way.
     """
     for instant in timeline.pending:
-        if instant.action not in _ACTIONS or instant.state is State.REQUESTED:
+        if instant.action not in _ACTIONS or not _is_undo(timeline, instant):
             continue
-        if _is_undo(timeline, instant) and all(one.instant != instant for one in timeline.undoing):
+        if instant.state is State.REQUESTED:  # ours are only where their process has died: they hold the lock
+            raise TransactionError(
+                f"{timeline.path(instant)}: a {instant.action} of completed writes that is about to begin; let its "
+                "tool go on, or, where its job has died, cancel it: any write does so, and `hudi-catalog repair`"
+            )
+        if all(one.instant != instant for one in timeline.undoing):
             raise _by_another_tool(timeline, instant)
 
 

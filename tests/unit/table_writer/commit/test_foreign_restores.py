@@ -70,6 +70,27 @@ def test_another_tools_interrupted_restore_is_left_to_it(client: TableClient) ->
     assert {entry.path for entry in client.storage.list(recursive=True) if not entry.is_dir} == before
 
 
+def test_nothing_is_cleaned_before_another_tools_restore_that_is_about_to_begin(client: TableClient) -> None:
+    instants, states = write_all(client)
+    plan = RestorePlan(instants[1], [(time, "commit") for time in reversed(instants[2:])])
+    restore = request(client, Action.RESTORE, plan.to_avro())
+    before = {entry.path for entry in client.storage.list(recursive=True) if not entry.is_dir}
+    for act in (lambda: clean(client, LEAST), lambda: create_savepoint(client)):
+        with pytest.raises(TransactionError, match=rf"{restore.time}.*about to begin; let its tool go on"):
+            act()
+    assert {entry.path for entry in client.storage.list(recursive=True) if not entry.is_dir} == before
+    rollback_failed_writes(client)
+    assert clean(client, LEAST).files
+    assert rows_of(client.storage.uri) == states[3]
+
+
+def test_nothing_is_cleaned_before_another_tools_rollback_of_a_completed_write(client: TableClient) -> None:
+    instants, _ = write_all(client)
+    request(client, Action.ROLLBACK, RollbackPlan(instants[3], "commit", []).to_avro())
+    with pytest.raises(TransactionError, match="a rollback of completed writes that is about to begin"):
+        clean(client, LEAST)
+
+
 def begin_as_apache(client: TableClient, target: str, times: list[str], done: int) -> Instant:
     """A restore that dies in the rollback after so many whole ones, as Apache's jobs leave it."""
     plan = RestorePlan(target, [(time, "commit") for time in reversed(times)])
