@@ -340,8 +340,10 @@ def record_commit(
     )
 
 
-def record_clean(client: TableClient, instant: str, deleted: Mapping[str, Iterable[str]]) -> None:
-    """Remove the files that a clean deleted; file names by partition."""
+def record_clean(
+    client: TableClient, instant: str, deleted: Mapping[str, Iterable[str]], partitions: Sequence[str] = ()
+) -> None:
+    """Remove the files that a clean deleted, by partition, and the partitions that are gone with them."""
     update_metadata_table(
         client,
         instant,
@@ -349,6 +351,7 @@ def record_clean(client: TableClient, instant: str, deleted: Mapping[str, Iterab
         files_deleted=_table([(p, name) for p, names in deleted.items() for name in names], DELETED_SCHEMA),
         column_stats=None,
         new_partitions=[],
+        deleted_partitions=partitions,
         index_changes=UNCHANGED,
     )
 

@@ -12,10 +12,12 @@ from typing import Final
 
 from table_format.actions.table_services import CleanerPlan, CleanMetadata, CleanPartition
 from table_format.config.option_values import alias
+from table_format.config.properties import PARTITION_METAFILES
 from table_format.config.table_config import require_writable
 from table_format.errors import ArgumentError, CorruptFileError, MissingFileError
-from table_format.instant import Action, Instant, State
+from table_format.instant import WRITE_ACTIONS, Action, Instant, State
 from table_format.metadata_table.reader import MetadataTable
+from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_format.timeline.timeline import Timeline
 from table_writer.metadata.writer import record_clean
@@ -148,7 +150,7 @@ def clean_locked(
         lock.check()
         instant = request(client, Action.CLEAN, content, timeline)
         finished.add(instant.time, planned)
-        _execute(client, instant.time, plan, content)
+        _execute(client, timeline, instant.time, plan, content)
     return finished.report()
 
 
@@ -205,7 +207,7 @@ def _resume(client: TableClient, timeline: Timeline, finished: _Finished) -> boo
             delete_pending(client.storage, instant.time, Action.CLEAN)
             continue
         finished.add(instant.time, _with_sizes(client, timeline, plan))
-        _execute(client, instant.time, plan, content)
+        _execute(client, timeline, instant.time, plan, content)
     return any(instant.action == Action.CLEAN for instant in timeline.pending)
 
 
@@ -232,7 +234,7 @@ def _with_sizes(client: TableClient, timeline: Timeline, plan: CleanerPlan) -> P
     return PlannedClean(plan, sizes_of(plan, list_files(client, timeline, sorted(plan.files))))
 
 
-def _execute(client: TableClient, instant: str, plan: CleanerPlan, content: bytes) -> None:
+def _execute(client: TableClient, timeline: Timeline, instant: str, plan: CleanerPlan, content: bytes) -> None:
     """Delete the files of a plan, of which some may be deleted already."""
     started = time.monotonic()
     storage = client.storage
@@ -242,7 +244,8 @@ def _execute(client: TableClient, instant: str, plan: CleanerPlan, content: byte
     storage.delete_all(
         [posixpath.join(partition, name) for partition, file_names in names.items() for name in file_names]
     )
-    record_clean(client, instant, names)
+    gone = _delete_partitions(client.storage, timeline, plan)
+    record_clean(client, instant, names, gone)
     earliest = plan.earliest_instant
     metadata = CleanMetadata(
         start_time=instant,
@@ -251,9 +254,30 @@ def _execute(client: TableClient, instant: str, plan: CleanerPlan, content: byte
         last_completed_commit=plan.last_completed_commit,
         savepoints=plan.savepoints,
         partitions={
-            partition: CleanPartition(plan.policy, patterns=file_names, deleted=file_names)
-            for partition, file_names in names.items()
+            partition: CleanPartition(plan.policy, file_names, file_names, partition_deleted=partition in gone)
+            for partition, file_names in ({partition: [] for partition in gone} | names).items()
         },
     )
     # another tool's writer, which takes no lock, may have finished it meanwhile
     ensure_state(storage, Instant(instant, Action.CLEAN, State.COMPLETED), metadata.to_avro())
+
+
+def _delete_partitions(storage: Storage, timeline: Timeline, plan: CleanerPlan) -> list[str]:
+    """Delete the partitions that a plan of another tool deletes as a whole; returns those that are gone.
+
+    Only those in which nothing is left, and none while a write is pending, which may have found its partition there.
+    """
+    if any(one.comparable_action in WRITE_ACTIONS for one in timeline.pending):
+        return []
+    gone = []
+    for partition in filter(None, plan.partitions_to_delete):
+        entries = [entry for entry in storage.list(partition) if not _is_checksum(entry.name)]
+        if all(entry.name in PARTITION_METAFILES for entry in entries):
+            storage.delete_all([entry.path for entry in entries])
+            gone.append(partition)
+    return gone
+
+
+def _is_checksum(name: str) -> bool:
+    """Whether Hadoop's local file system left a file beside another one."""
+    return name.startswith(".") and name.endswith(".crc")

@@ -12,6 +12,7 @@ from table_format.actions.table_services import CleanerPlan, CleanMetadata
 from table_format.codecs.avro_file import write_avro_file
 from table_format.errors import ArgumentError, LockError
 from table_format.instant import Action, Instant, State
+from table_format.metadata_table.reader import MetadataTable
 from table_format.slices.file_slices import latest_base_files, list_data_files, replaced_file_groups
 from table_format.storage import Storage
 from table_format.table.client import TableClient
@@ -22,6 +23,7 @@ from table_writer.services import clean_plan
 from table_writer.services.clean import CleanReport, clean, policy_options
 from table_writer.services.clean_plan import find_horizon, list_files, plan_clean
 from table_writer.services.savepoint import create_savepoint, delete_savepoint
+from table_writer.timeline.instants import request
 from table_writer.timeline.options import CleaningPolicy, CleanOptions
 from tests.support import golden_tables, toy_table
 from tests.support.faults import Faults, FaultyStorage, Frozen
@@ -130,6 +132,60 @@ def test_a_dry_run_counts_an_interrupted_clean_once(client, storage):
     assert clean(client, options, dry_run=True) == dataclasses.replace(planned, instants=(pending.time,))
     done = clean(client, options)
     assert (done.instants, done.files) == ((pending.time,), planned.files)
+    assert_tidy(storage.uri)
+
+
+def plan_as_apache(client, partition):
+    """A partition whose rows are deleted, and a clean that Apache planned to delete it as a whole."""
+    files = [place for (path, _), place in toy_table.current_files(client).items() if path == partition]
+    with begin(client, KEEP_ALL, "replacecommit") as tx:
+        tx.mark_inflight()
+        tx.commit([], schema_json=toy_table.SCHEMA_JSON, replaced={partition: [file_id for file_id, _, _ in files]})
+    paths = {partition: [client.storage.full_uri(path) for _, _, path in files]}
+    plan = CleanerPlan("KEEP_LATEST_COMMITS", paths, partitions_to_delete=["", partition])
+    return request(client, Action.CLEAN, plan.to_avro())
+
+
+def listed_partitions(client):
+    timeline = client.timeline()
+    table = MetadataTable.open(client, timeline)
+    return set(list_data_files(client.storage)["partition"].to_pylist()) if table is None else {*table.all_partitions()}
+
+
+def test_partitions_that_apache_planned_to_delete_are_deleted(client, storage):
+    upsert(client, {("p=a", 0): {"k": 1}, ("p=b", 0): {"l": 1}}, KEEP_ALL)
+    planned = plan_as_apache(client, "p=b")
+    assert clean(client).instants == (planned.time,)
+    assert not storage.exists("p=b/.hoodie_partition_metadata")
+    assert listed_partitions(client) == {"p=a"}
+    timeline = client.timeline()
+    done = CleanMetadata.from_avro(timeline.read(planned.at(State.COMPLETED)), "x")
+    assert {path: part.partition_deleted for path, part in done.partitions.items()} == {"p=b": True}
+    upsert(client, {("p=b", 0): {"l": 2}}, KEEP_ALL)
+    assert rows_of(storage.uri) == {("p=a", "k"): 1, ("p=b", "l"): 2}
+    assert_tidy(storage.uri)
+
+
+def test_a_partition_that_somebody_wrote_to_since_apache_planned_its_deletion_stays(client, storage):
+    upsert(client, {("p=a", 0): {"k": 1}, ("p=b", 0): {"l": 1}}, KEEP_ALL)
+    planned = plan_as_apache(client, "p=b")
+    upsert(client, {("p=b", 0): {"l": 2}}, KEEP_ALL)
+    assert clean(client).instants == (planned.time,)
+    assert storage.exists("p=b/.hoodie_partition_metadata")
+    assert rows_of(storage.uri) == {("p=a", "k"): 1, ("p=b", "l"): 2}
+    assert_tidy(storage.uri)
+
+
+def test_a_partition_that_apache_planned_to_delete_stays_beside_a_pending_write(client, storage):
+    upsert(client, {("p=a", 0): {"k": 1}, ("p=b", 0): {"l": 1}}, KEEP_ALL)
+    planned = plan_as_apache(client, "p=b")
+    with begin(client, KEEP_ALL) as tx:
+        tx.mark_inflight()
+        assert clean(client).instants == (planned.time,)
+        assert storage.exists("p=b/.hoodie_partition_metadata")
+        stats, columns = toy_table.write_files(tx, {("p=b", 0): {"l": 2}})
+        tx.commit(stats, schema_json=toy_table.SCHEMA_JSON, column_stats=columns)
+    assert rows_of(storage.uri) == {("p=a", "k"): 1, ("p=b", "l"): 2}
     assert_tidy(storage.uri)
 
 
