@@ -6,6 +6,7 @@ the partitions: one replacecommit of the operation `delete_partition`, whose fil
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog.concurrency.caches import memoize
 from table_format.config.properties import partition_creator
 from table_format.config.table_config import require_writable
 from table_format.errors import ArgumentError, HudiError
@@ -160,13 +162,10 @@ class _Choice:
         if self.ttl.days < 1 or not self.client.config.partition_fields or not timeline.writes:
             return self._paths
         partitions = _partitions(PartitionFiles(self.client, timeline).of(self.ttl.selected or None))
-        since = self._since(partitions)
-        zone = self.client.config.timeline_timezone
-        oldest = self.now * 1000 - self.ttl.days * _DAY_MS
         expired = sorted(
             (moment, row)
-            for row, moment in enumerate(since)
-            if moment is not None and is_calendar_time(moment) and instant_epoch_ms(moment, zone) < oldest
+            for row, moment in enumerate(self._since(partitions))
+            if moment is not None and self._is_over(moment)
         )
         rows = self._free(timeline, partitions, [row for _, row in expired])[: self.ttl.most]
         chosen = partitions.take(pa.array(rows, pa.int64()))
@@ -209,7 +208,19 @@ class _Choice:
             last: list[Any] = partitions["last"].to_pylist()
             return last
         paths: list[Any] = partitions["partition"].to_pylist()
-        return in_threads(lambda path: partition_creator(self.client.storage, path), paths)
+        # a partition that is deleted and created again begins later: what was young then is at least as young now
+        known: dict[str, str] = memoize(self.client.storage, "creators of partitions", dict)
+        unsure = [path for path in paths if path not in known or self._is_over(known[path])]
+        creators = in_threads(functools.partial(partition_creator, self.client.storage), unsure)
+        read = dict(zip(unsure, creators, strict=True))
+        known.update((path, moment) for path, moment in read.items() if moment is not None and is_calendar_time(moment))
+        return [read[path] if path in read else known[path] for path in paths]
+
+    def _is_over(self, moment: str) -> bool:
+        """Whether the time of a partition is over that counts from an instant."""
+        oldest = self.now * 1000 - self.ttl.days * _DAY_MS
+        zone = self.client.config.timeline_timezone
+        return is_calendar_time(moment) and instant_epoch_ms(moment, zone) < oldest
 
 
 def _partitions(files: pa.Table) -> pa.Table:

@@ -244,7 +244,9 @@ def _execute(client: TableClient, timeline: Timeline, instant: str, plan: Cleane
     storage.delete_all(
         [posixpath.join(partition, name) for partition, file_names in names.items() for name in file_names]
     )
-    gone = _delete_partitions(client.storage, timeline, plan)
+    gone = _delete_partitions(storage, timeline, plan)
+    for partition in gone:
+        names.setdefault(partition, [])
     record_clean(client, instant, names, gone)
     earliest = plan.earliest_instant
     metadata = CleanMetadata(
@@ -255,7 +257,7 @@ def _execute(client: TableClient, timeline: Timeline, instant: str, plan: Cleane
         savepoints=plan.savepoints,
         partitions={
             partition: CleanPartition(plan.policy, file_names, file_names, partition_deleted=partition in gone)
-            for partition, file_names in ({partition: [] for partition in gone} | names).items()
+            for partition, file_names in names.items()
         },
     )
     # another tool's writer, which takes no lock, may have finished it meanwhile

@@ -13,6 +13,7 @@ import hudi_catalog
 import table_writer.partition_ttl as ttl
 from hudi_catalog.cli.main import app
 from table_format.errors import ArgumentError, OptionError
+from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_writer.execution.local import LocalExecutor
 from table_writer.plan.options import WriteOptions
@@ -21,6 +22,7 @@ from tests.support.toy_table import assert_tidy
 
 DAY = 24 * 60 * 60
 WEEK = {"hoodie.partition.ttl.strategy.days.retain": "7"}
+CREATED = {"hoodie.partition.ttl.management.strategy.type": "KEEP_BY_CREATION_TIME"}
 
 
 @pytest.fixture(params=["BUCKET", "RECORD_INDEX"])
@@ -172,3 +174,28 @@ def test_the_command_line_and_wrong_options(table: hudi_catalog.Table, monkeypat
     ):
         with pytest.raises(error, match=words):
             CliRunner().invoke(app, ["expire", path, *arguments], catch_exceptions=False)
+
+
+def test_creation_times_are_read_once_a_table_until_they_may_be_over(
+    table: hudi_catalog.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    creator = ttl.partition_creator
+
+    def counted(storage: Storage, partition: str) -> str | None:
+        read.append(partition)
+        return creator(storage, partition)
+
+    monkeypatch.setattr(ttl, "partition_creator", counted)
+    inline = {**WEEK, **CREATED, "hoodie.partition.ttl.inline": "true"}
+    table.insert([{"id": 3, "p": "d", "v": 3}], options=inline)
+    assert sorted(read) == ["a*", "ab", "c", "d"]
+    table.insert([{"id": 4, "p": "d", "v": 4}, {"id": 5, "p": "e", "v": 5}], options=inline)
+    assert read[4:] == ["e"]
+    # before one is deleted it is read again: somebody may have deleted it and created it anew
+    merged = WriteOptions.of_user(inline)
+    week = ttl.expire_partitions(
+        table.client, merged, LocalExecutor.of(merged), now=time.time() + 8 * DAY, dry_run=True
+    )
+    assert week.partitions == ("a*", "ab", "c", "d", "e")
+    assert sorted(read[5:]) == ["a*", "ab", "c", "d", "e"]
