@@ -21,6 +21,7 @@ from table_writer.archive.entries import encode_entry
 from table_writer.archive.files import join_small_files, newest_states, write_archive_file
 from table_writer.archive.limits import data_instants, metadata_instants
 from table_writer.services.clean_plan import note_cleaned
+from table_writer.services.undo import refuse_foreign_undo
 from table_writer.timeline.instants import table_lock
 from table_writer.timeline.locks import FileSystemLock
 from table_writer.timeline.options import ArchiveOptions, ProtocolOptions
@@ -58,6 +59,7 @@ def archive(client: TableClient, options: Mapping[str, str] | None = None, *, dr
     Raises:
         OptionError: an invalid option.
         LockError: the table lock could not be taken, or another writer broke it before anything was deleted.
+        TransactionError: a restore of another tool is under way.
     """
     protocol = ProtocolOptions.parse(options or {})
     with table_lock(client, protocol) as lock:
@@ -88,6 +90,8 @@ def archive_locked(
         if lock is not None:
             lock.check()
 
+    if not dry_run:
+        refuse_foreign_undo(timeline)
     chosen = data_instants(client, timeline, options)
     if not chosen and not finish:
         return ArchiveReport()

@@ -233,9 +233,10 @@ def resume_undo(client: TableClient, timeline: Timeline, is_dead: Callable[[Inst
 
 
 def refuse_foreign_undo(timeline: Timeline) -> None:
-    """Refuse to delete or to save files beside a restore, or a rollback of a completed write, of another tool.
+    """Refuse to delete or save files, or to archive, beside another tool's restore or rollback of a completed write.
 
     Its writes are on the timeline until it comes to them: what is older looks superseded, and is what it returns to.
+    Once they are archived, they count for good.
 
     Raises:
         TransactionError: one is under way.

@@ -14,6 +14,7 @@ from table_format.errors import StorageError, TransactionError
 from table_format.instant import Action, Instant, State
 from table_format.storage import Storage
 from table_format.table.client import TableClient
+from table_writer.archive.archive import archive
 from table_writer.commit.rollback import rollback_failed_writes
 from table_writer.services import undo
 from table_writer.services.clean import clean
@@ -26,6 +27,7 @@ from tests.support.four_writes import CHANGES, EAGER, KEEP, write_all
 from tests.support.toy_table import SCHEMA_JSON, assert_tidy, begin, rows_of, upsert, write_files
 
 LEAST = {"hoodie.cleaner.commits.retained": "1"}
+FEW = {**LEAST, "hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
 
 
 @pytest.fixture(params=["metadata table", "none"])
@@ -62,6 +64,7 @@ def test_another_tools_interrupted_restore_is_left_to_it(client: TableClient) ->
         lambda: clean(client, LEAST),
         lambda: create_savepoint(client),
         lambda: delete_savepoint(client, instants[3]),
+        lambda: archive(client, FEW),
     ]
     before = {entry.path for entry in client.storage.list(recursive=True) if not entry.is_dir}
     for act in acts:
@@ -75,12 +78,18 @@ def test_nothing_is_cleaned_before_another_tools_restore_that_is_about_to_begin(
     plan = RestorePlan(instants[1], [(time, "commit") for time in reversed(instants[2:])])
     restore = request(client, Action.RESTORE, plan.to_avro())
     before = {entry.path for entry in client.storage.list(recursive=True) if not entry.is_dir}
-    for act in (lambda: clean(client, LEAST), lambda: create_savepoint(client)):
+    acts: list[Callable[[], object]] = [
+        lambda: clean(client, LEAST),
+        lambda: create_savepoint(client),
+        lambda: archive(client, FEW),
+    ]
+    for act in acts:
         with pytest.raises(TransactionError, match=rf"{restore.time}.*about to begin; let its tool go on"):
             act()
     assert {entry.path for entry in client.storage.list(recursive=True) if not entry.is_dir} == before
     rollback_failed_writes(client)
     assert clean(client, LEAST).files
+    archive(client, FEW)
     assert rows_of(client.storage.uri) == states[3]
 
 
