@@ -1,13 +1,15 @@
 """Python's values as Arrow arrays, by the table's type where they do not tell their own: maps, and whole decimals.
 
 Arrow takes a dict for a struct, and pairs for a list. Inside of maps and around them, values are still read as what
-they are, so that a clock time without a zone, or a text for a number, is noticed.
+they are, so that a clock time without a zone, or a text for a number, is noticed. Arrow gives dates and times the type
+of the first one, and silently changes the others.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -31,7 +33,7 @@ def array_of(values: Sequence[Any], kind: Any = None) -> Any:
         pyarrow.ArrowException, OverflowError, ValueError, TypeError: the values have no one type.
     """
     if kind is None or not needs_type(kind):
-        return pa.array(values)
+        return _found(values)
     present = [value for value in values if value is not None]
     if types.is_map(kind) and all(map(_is_map, present)):
         return _maps(values, kind)
@@ -41,12 +43,54 @@ def array_of(values: Sequence[Any], kind: Any = None) -> Any:
         return _lists(values, kind)
     if types.is_decimal(kind) and all(type(value) in (int, Decimal) for value in present):
         return _decimals(values, kind)
-    return pa.array(values)
+    return _found(values)
 
 
 def needs_type(kind: Any) -> bool:
     """Whether Python's values of a type, or some in it, do not tell it."""
     return holds(kind, lambda one: bool(types.is_map(one) or types.is_decimal(one)))
+
+
+def check_times(values: Iterable[Any], kind: Any) -> None:
+    """Refuse Python's dates and times that an array of a type does not hold as they are.
+
+    Raises:
+        ValueError: a time that lost its time of day or parts of a microsecond, or a clock time read as one of UTC.
+    """
+    if not holds(kind, _is_time):
+        return
+    present = [value for value in values if value is not None]
+    if types.is_struct(kind):
+        for at in range(kind.num_fields):
+            field = kind.field(at)
+            check_times((value.get(field.name) for value in present if isinstance(value, Mapping)), field.type)
+    elif is_list(kind):
+        check_times(itertools.chain.from_iterable(filter(_is_many, present)), kind.value_type)
+    for value in present:
+        if not isinstance(value, dt.datetime) or value != value:  # noqa: PLR0124  pandas' NaT
+            continue
+        if types.is_date(kind) and value.timetz() != dt.time():
+            raise ValueError(
+                f"{value} has a time of day, and the first value is a date: give dates only, or times only"
+            )
+        if types.is_timestamp(kind) and kind.tz is not None and value.tzinfo is None:
+            raise ValueError(f"{value} has no time zone, and the first value has one: give all of them one, or none")
+        if types.is_timestamp(kind) and kind.unit != "ns" and getattr(value, "nanosecond", 0):
+            raise ValueError(f"{value} has parts of microseconds, which Hudi tables cannot hold: round it")
+
+
+def _is_many(value: Any) -> bool:
+    return isinstance(value, Iterable)  # which pandas' missing values are not
+
+
+def _is_time(kind: Any) -> bool:
+    return bool(types.is_date(kind) or types.is_timestamp(kind))
+
+
+def _found(values: Sequence[Any]) -> Any:
+    array = pa.array(values)
+    check_times(values, array.type)
+    return array
 
 
 def _is_map(value: Any) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
 from catalog.scan import Scan
-from hudi_catalog.sources.python_values import array_of, needs_type
+from hudi_catalog.sources.python_values import array_of, check_times, needs_type
 from hudi_catalog.sources.types import decoded, narrowed, type_in, zoned
 from table_format.errors import ArgumentError, HudiError, SchemaError
 from table_format.schema.evolution import conform, merge_schemas
@@ -105,7 +105,7 @@ def imported(read: Callable[[Any], Any], rows: Any) -> Any:
     """
     try:
         return read(rows)
-    except (pa.ArrowException, ValueError, TypeError) as error:
+    except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
         if _kind(rows) in _REMEDIES:
             raise _refused(rows) from error
         raise SchemaError(f"these rows ({_kind(rows)}) are not columns that Arrow can hold: {error}") from error
@@ -147,6 +147,7 @@ def _of_stream(rows: Any) -> RowStream:
 
 def _pandas_table(frame: Any, columns: pa.Schema | None) -> pa.Table:
     if any(name is not None for name in frame.index.names):
+        _refuse_names_of_columns(frame)
         frame = frame.reset_index()  # a named index is meant as a column; unnamed ones are row numbers
     typed = _typed_by_the_table(frame, columns)
     try:
@@ -155,10 +156,34 @@ def _pandas_table(frame: Any, columns: pa.Schema | None) -> pa.Table:
         for position, name in enumerate(frame.columns):
             if name in typed:
                 table = table.add_column(position, name, array_of(_without_missing(frame[name]), typed[name]))
-    except (pa.ArrowException, ValueError, TypeError) as error:
-        reason = " ".join(str(part) for part in error.args)
+        for position, field in enumerate(table.schema):
+            if _holds_objects(frame.iloc[:, position]):
+                _check_times(frame.iloc[:, position], field)
+    except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+        reason = str(error) if isinstance(error, UnicodeError) else " ".join(str(part) for part in error.args)
         raise SchemaError(f"the pandas DataFrame has a column that Arrow cannot hold: {reason}; convert it") from error
     return narrowed(table, columns, fractions=False)
+
+
+def _check_times(values: Iterable[Any], field: pa.Field[Any]) -> None:
+    try:
+        check_times(values, field.type)
+    except ValueError as error:
+        raise ValueError(f"column {field.name!r}: {error}") from error
+
+
+def _holds_objects(values: Any) -> bool:
+    """Whether an array of numpy or a column of pandas holds Python's values."""
+    return getattr(getattr(values, "dtype", None), "kind", None) == "O"
+
+
+def _refuse_names_of_columns(frame: Any) -> None:
+    for name in frame.index.names:
+        if name is not None and name in frame.columns:
+            raise SchemaError(
+                f"the index of the pandas DataFrame and one of its columns are both named {name!r}: leave the index "
+                "out by reset_index(drop=True), or rename one"
+            )
 
 
 def _typed_by_the_table(frame: Any, columns: pa.Schema | None) -> dict[str, pa.DataType]:
@@ -174,12 +199,16 @@ def _typed_by_the_table(frame: Any, columns: pa.Schema | None) -> dict[str, pa.D
 
 
 def _table_of_columns(arrays: Mapping[str, Any], columns: pa.Schema | None) -> pa.Table:
-    return pa.table(
+    table = pa.table(
         {
             name: array_of(values, type_in(columns, name)) if isinstance(values, list | tuple) else values
             for name, values in arrays.items()
         }
     )
+    for field, values in zip(table.schema, arrays.values(), strict=True):
+        if _holds_objects(values):
+            _check_times(values, field)
+    return table
 
 
 def _without_missing(values: Any) -> list[Any]:
@@ -187,12 +216,14 @@ def _without_missing(values: Any) -> list[Any]:
     return [None if missing is True else value for value, missing in zip(values, values.isna(), strict=True)]
 
 
-def _table_of_dicts(rows: Iterable[Mapping[str, Any]], columns: pa.Schema | None) -> pa.Table:
+def _table_of_dicts(rows: Sequence[Mapping[str, Any]], columns: pa.Schema | None) -> pa.Table:
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
             kind = "None" if row is None else f"of the type {_kind(row)}"
             raise ArgumentError(f"item {number} of the rows is {kind}, and those before it are dicts")
     names = list(dict.fromkeys(name for row in rows for name in row))
+    if not names and rows:
+        raise SchemaError("the dicts of the rows are empty, and so have no columns, nor a record key")
     if not names:
         return _no_rows(columns)
     arrays = {}

@@ -55,9 +55,24 @@ def _narrowed(column: Any, target: pa.DataType, *, fractions: bool) -> Any:
 def _cast(column: Any, target: pa.DataType) -> Any:
     """The column cast to another type; None if a value does not fit."""
     try:
-        return column.cast(target)
+        narrow = column.cast(target)
     except pa.ArrowException:
         return None
+    return None if _infinities(narrow) > _infinities(column) else narrow
+
+
+def _infinities(column: Any) -> int:
+    """How many numbers are infinite, as Arrow makes those that are too large for 32 bits."""
+    kind = column.type
+    if types.is_floating(kind):
+        return int(pc.sum(pc.is_inf(column), min_count=0).as_py())
+    if types.is_struct(kind):
+        return sum(_infinities(member) for member in column.flatten())
+    if types.is_list(kind):
+        return _infinities(pc.list_flatten(column))
+    if types.is_map(kind):
+        return sum(_infinities(chunk.keys) + _infinities(chunk.items) for chunk in column.chunks)
+    return 0
 
 
 def _wider_numbers(kind: Any, target: Any, *, fractions: bool, path: _Path = ()) -> Iterator[_Path]:

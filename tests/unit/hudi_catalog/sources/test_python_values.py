@@ -176,3 +176,48 @@ def open_schema(folder: Path) -> pa.Schema:
 def test_arrays_of_numpy_are_lists() -> None:
     kind = pa.list_(pa.decimal128(5, 1))
     assert array_of([np.array([Decimal("1.5"), None])], kind).to_pylist() == [[Decimal("1.5"), None]]
+
+
+NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+FORMS_OF_A_COLUMN: list[Any] = [
+    lambda values: [{"id": at, "x": value} for at, value in enumerate(values)],
+    lambda values: {"id": list(range(len(values))), "x": values},
+    lambda values: {"id": list(range(len(values))), "x": pd.Series(values, dtype=object)},
+    lambda values: pd.DataFrame({"id": range(len(values)), "x": pd.Series(values, dtype=object)}),
+]
+
+
+@pytest.mark.parametrize("form", FORMS_OF_A_COLUMN)
+@pytest.mark.parametrize("nested", [lambda value: value, lambda value: [value], lambda value: {"a": value}])
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        (NOON.date(), NOON, "has a time of day, and the first value is a date"),
+        (NOON.date(), NOON.replace(tzinfo=None), "has a time of day, and the first value is a date"),
+        (NOON, NOON.replace(tzinfo=None), "has no time zone, and the first value has one"),
+        (NOON, pd.Timestamp("2026-01-01 00:00:00.123456789", tz="UTC"), "has parts of microseconds"),
+    ],
+)
+def test_times_that_arrow_would_change_are_refused(
+    tmp_path: Path, form: Any, nested: Any, first: Any, second: Any, reason: str
+) -> None:
+    rows = form([None, nested(first), nested(second)])
+    with pytest.raises(SchemaError, match=reason):
+        create_table(tmp_path / "t", rows, record_key="id")
+    kind: Any = pa.date32() if type(first) is dt.date else pa.timestamp("us", "UTC")
+    shape: Any = {list: pa.list_, dict: lambda one: pa.struct([("a", one)])}.get(type(nested(first)), lambda one: one)
+    columns = pa.schema([("id", pa.int64()), ("x", shape(kind))])
+    table = create_table(tmp_path / "t", columns, record_key="id", time_zone="Europe/Vienna")
+    with pytest.raises(SchemaError, match=reason):
+        table.upsert(rows)
+
+
+@pytest.mark.parametrize("form", FORMS_OF_A_COLUMN)
+def test_times_that_arrow_does_not_change_are_taken(form: Any) -> None:
+    midnight = NOON.replace(hour=0, tzinfo=None)
+    assert arrow_rows(form([NOON.date(), midnight])).schema.field("x").type == pa.date32()
+    tokyo = NOON.astimezone(dt.timezone(dt.timedelta(hours=9)))
+    assert arrow_rows(form([NOON, tokyo])).open().read_all()["x"].to_pylist() == [NOON, NOON]
+    if isinstance(form([None]), pd.DataFrame):
+        assert arrow_rows(form([NOON, pd.NaT])).open().read_all()["x"].to_pylist() == [NOON, None]
+        assert arrow_rows(form([[NOON], float("nan")])).open().read_all()["x"].to_pylist() == [[NOON], None]

@@ -158,6 +158,18 @@ def test_only_the_numbers_that_do_not_fit_are_wider() -> None:
     assert wide.open().read_all().to_pylist() == [{"c": {"x": 1 << 40, "n": 2, "f": 0.5}}, {"c": None}]
 
 
+@pytest.mark.parametrize("large", [1e300, {"f": -1e300}, [1e300, None], {"m": {"k": 1e300}}])
+def test_a_number_too_large_for_32_bits_does_not_become_infinite(large: Any) -> None:
+    number: Any = pa.float32()
+    kinds = {float: number, list: pa.list_(number)}
+    inner = pa.struct([("f", number), ("m", pa.map_(pa.string(), number))])
+    columns = pa.schema([("c", kinds.get(type(large), inner))])
+    fits = {float: float("inf"), list: [float("inf")]}.get(type(large), {"f": float("inf"), "m": {"k": 0.1}})
+    assert arrow_rows([{"c": fits}], columns).schema == columns
+    rows = arrow_rows([{"c": large}, {"c": None}], columns)
+    assert "inf" not in str(conform(rows.open().read_all(), merge_schemas(columns, rows.schema)).to_pylist())
+
+
 def test_timestamps_without_a_zone() -> None:
     naive = pa.table({"at": pa.array([CLOCK, None])})
     with pytest.raises(SchemaError, match=r"'at' holds timestamps without a time zone.*time_zone='UTC'"):
@@ -254,6 +266,12 @@ def test_what_is_not_arrow_like_is_refused(rows: object, remedy: str) -> None:
         ([], "no rows, and so no columns"),
         (pd.DataFrame({"a": [1, "x"]}), "a column that Arrow cannot hold"),
         ({"a": [1], "b": [1, 2]}, "not columns that Arrow can hold"),
+        ({"a": [1 << 70]}, "not columns that Arrow can hold"),
+        (pd.DataFrame({"a": [1, 1 << 70]}), "a column that Arrow cannot hold"),
+        (pd.DataFrame({"a": ["\ud800"]}), "surrogates not allowed; convert it"),
+        (pd.DataFrame({"a": [1]}, index=pd.Index([7], name="a")), r"both named 'a': .* reset_index\(drop=True\)"),
+        ([{}], "the dicts of the rows are empty"),
+        (iter([[{}, {}]]), "the dicts of the rows are empty"),
     ],
 )
 def test_columns_that_arrow_cannot_hold(rows: object, reason: str) -> None:
