@@ -262,7 +262,7 @@ class Table(catalog.table.Table, TableWrites[Any]):
 
         Raises:
             MissingPackageError: DuckDB is not installed.
-            SchemaError: the table has no such column.
+            SchemaError: the table has no such column, or a time without a zone is to be an instant.
             ExpressionError: an expression or the condition does not parse, or does not fit the columns.
             RecordError: a value that its column cannot hold, a new record key, or a partition that has the key.
         """

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import NoneType
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from table_format.errors import ArgumentError, SchemaError, did_you_mean
 from table_format.meta_columns import COMMIT_TIME, META_COLUMNS
-from table_writer.in_place.expressions import SOURCE, TARGET, Expressions, meant
+from table_writer.in_place.expressions import DIALECT, SOURCE, TARGET, Expressions, meant
 
 #: Number of the clause that a row of the result fulfils.
 CLAUSE: Final = "_hudi_catalog_clause"
@@ -82,7 +83,7 @@ def assignments(
 
     Raises:
         ArgumentError: no value, or two of one column, or not a mapping.
-        SchemaError: a column that the table lacks.
+        SchemaError: a column that the table lacks, or a time without a zone for a column of instants.
         ExpressionError: a text is no expression of these columns.
     """
     if not isinstance(values, Mapping) or not values:
@@ -95,8 +96,21 @@ def assignments(
             raise SchemaError(f"the table has no column {name!r}{hint}; columns are {schema.names}")
         if column in assigned:
             raise ArgumentError(f"column {column!r} is set twice, by {list(values)}: give it one value")
+        if expressions.dialect == DIALECT:
+            _refuse_clock_times(value, schema.field(column))
         assigned[column] = expressions.value(value, sides=sides)
     return assigned
+
+
+def _refuse_clock_times(value: object, field: pa.Field[Any]) -> None:
+    """Refuse a time without a zone for a column of instants: DuckDB takes it for one of UTC, as writes do not."""
+    if not pa.types.is_timestamp(field.type) or field.type.tz is None:
+        return
+    if isinstance(value, dt.datetime) and value == value and value.tzinfo is None:  # noqa: PLR0124  pandas' NaT
+        raise SchemaError(
+            f"the value {value} of column {field.name!r} has no time zone, and Hudi tables hold instants: give it one, "
+            "such as value.replace(tzinfo=datetime.UTC)"
+        )
 
 
 def clause_of(

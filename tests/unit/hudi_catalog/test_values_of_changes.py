@@ -1,5 +1,6 @@
 """Values that updates and merges compute: structs, nulls in keys, and what cannot be computed."""
 
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,3 +64,18 @@ def test_null_in_a_key_of_several_columns(tmp_path: Path, condition: str | None)
     assert (summary.rows_updated, summary.rows_inserted) == (1, 1)
     rows = open_table(tmp_path / "t").scan(columns=["a", "b", "n"]).to_arrow().to_pylist()
     assert [tuple(row.values()) for row in rows] == [("x", None, 2), ("y", None, 3)]
+
+
+def test_a_time_without_a_zone_is_no_value_of_a_column_of_instants(tmp_path: Path) -> None:
+    """DuckDB took it for one of UTC, whatever the table's time zone, where rows with it are refused."""
+    table = create_table(tmp_path / "t", "id bigint, at timestamp", record_key="id", time_zone="Europe/Vienna")
+    noon = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
+    table.upsert([{"id": 1, "at": noon}])
+    clock = noon.replace(tzinfo=None)
+    merge = table.merge([{"id": 1}], "id")
+    for change in (lambda: table.update({"at": clock}), lambda: merge.when_matched_update({"at": clock})):
+        with pytest.raises(SchemaError, match=r"'at' has no time zone, .* value\.replace\(tzinfo=datetime\.UTC\)"):
+            change()
+    later = noon + dt.timedelta(hours=1)
+    table.update({"at": later})
+    assert table.scan(columns=["at"]).to_arrow()["at"].to_pylist() == [later]
