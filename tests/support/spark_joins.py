@@ -282,7 +282,8 @@ def generated_query(spark: SparkSession, folder: Path, seed: int) -> DataFrame:
     return query.where("id IS NOT NULL") if "id" in query.columns and chance.random() < 0.2 else query
 
 
-def check_generated_queries(spark: SparkSession, folder: Path, seeds: range = range(24)) -> None:
+def check_generated_queries(spark: SparkSession, folder: Path) -> None:
+    seeds = range(12, 24) if spark.version.startswith("3.") else range(12)  # others on another PySpark
     by_bucket = 0
     for seed in seeds:
         query = generated_query(spark, folder, seed)

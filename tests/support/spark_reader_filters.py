@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import re
 import tempfile
 from collections.abc import Callable, Iterator
@@ -82,7 +83,10 @@ def _time_zone(spark: SparkSession, name: str) -> Iterator[None]:
 
 
 def _counts(frame: DataFrame, filters: list[str]) -> dict[str, int]:
-    return {text: frame.where(text).count() for text in filters}
+    """The counts by a scan each, in one job."""
+    scans = [frame.where(text).selectExpr(f"{place} AS place") for place, text in enumerate(filters)]
+    counts = dict(functools.reduce(DataFrame.union, scans).coalesce(2).groupBy("place").count().collect())
+    return {text: counts.get(place, 0) for place, text in enumerate(filters)}
 
 
 def _counted_at_once(frame: DataFrame, filters: list[str]) -> dict[str, int]:
