@@ -99,7 +99,7 @@ def trino(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     engine = Engine(named or server.uri, metastore, version)  # type: ignore[union-attr]
     yield engine
     if server:
-        server.stop()
+        server.process.kill()
     else:
         engine.drop_catalogs()
 
@@ -125,7 +125,7 @@ def start_presto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
 
     yield start
     for server in started:
-        server.stop()
+        server.process.kill()
 
 
 @pytest.fixture(scope="session")
@@ -136,7 +136,7 @@ def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metasto
     except EngineMissingError as error:
         skip_or_fail(str(error))
     yield server
-    server.stop()
+    server.process.kill()
 
 
 @pytest.fixture(scope="session")
@@ -151,7 +151,7 @@ def hive_metastore_4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveM
     except EngineMissingError as error:
         skip_or_fail(str(error))
     yield server
-    server.stop()
+    server.process.kill()
 
 
 @pytest.fixture(scope="session")
@@ -175,7 +175,7 @@ def start_hive(
                     server = HiveServer(folder, metastore, classes=[handler()], time_zone=time_zone)
                 except EngineMissingError as error:
                     skip_or_fail(f"{error}; or name a running HiveServer2 in HUDI_CATALOG_HIVE")
-                stack.callback(server.stop)
+                stack.callback(server.process.kill)
                 host, port = "127.0.0.1", str(server.port)
             engine = HiveEngine(host, int(port))
             if named:

@@ -65,7 +65,7 @@ def world(hive_metastore_4: HiveMetastore, tmp_path_factory: pytest.TempPathFact
             server = HiveServer(folder, hive_metastore_4, classes=[handler()], time_zone="America/New_York")
         except EngineMissingError as error:
             skip_or_fail(str(error))
-        stack.callback(server.stop)
+        stack.callback(server.process.kill)
         engine = Engine("127.0.0.1", server.port)
         stack.callback(engine.close)
         made = World(engine, tmp_path_factory.mktemp("hive-zones"), stack)

@@ -56,7 +56,7 @@ def trino(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """Trino 483, in place of the session's server."""
     server = started(tmp_path_factory, NEWEST)
     yield Engine(server.uri, tmp_path_factory.mktemp("metastore"), NEWEST)
-    server.stop()
+    server.process.kill()
 
 
 def test_the_server_is_of_this_release(trino: Engine) -> None:
@@ -77,4 +77,4 @@ def test_the_jar_of_another_release_is_refused(tmp_path_factory: pytest.TempPath
         with pytest.raises(client.exceptions.TrinoQueryError, match=r"is for Trino 476, and the server is Trino 483"):
             engine.connector_catalog("refused", 1)
     finally:
-        server.stop()
+        server.process.kill()

@@ -82,9 +82,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with ExitStack() as stack:
         try:
             coordinator = TrinoServer(folder / "coordinator", lasting=False)
-            stack.callback(coordinator.stop)
+            stack.callback(coordinator.process.kill)
             worker = TrinoServer(folder / "worker", coordinator=coordinator.uri, lasting=False)
-            stack.callback(worker.stop)
+            stack.callback(worker.process.kill)
         except EngineMissingError as error:
             skip_or_fail(str(error))
         service = stack.enter_context(running_trino(TrinoSettings(str(folder / "warehouse"))))
