@@ -361,10 +361,12 @@ def require_writable(config: TableConfig, uri: str) -> None:
     if config.version not in WRITABLE_VERSIONS:
         raise UnsupportedTableError(
             f"{uri}: tables of version {config.version} are read, not written; this release writes version "
-            f"{', '.join(map(str, WRITABLE_VERSIONS))}"
+            f"{', '.join(map(str, WRITABLE_VERSIONS))}. Write to it by Apache Hudi"
         )
     if config.table_type != "COPY_ON_WRITE":
-        raise UnsupportedTableError(f"{uri}: {config.table_type} tables are read, not written")
+        raise UnsupportedTableError(
+            f"{uri}: {config.table_type} tables are read, not written; write to it by Apache Hudi"
+        )
 
 
 def _load_raw(storage: Storage) -> TableConfig:
