@@ -136,7 +136,7 @@ def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Metasto
     except EngineMissingError as error:
         skip_or_fail(str(error))
     yield server
-    server.process.kill()
+    server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -76,7 +76,7 @@ def store(trino: Engine) -> Iterator[Store]:
             write("names", names, Layout("key", "key", 1))
             yield Store(trino, endpoint)
     finally:
-        server.process.kill()
+        server.stop()
 
 
 def write(name: str, rows: pa.Table, layout: Layout) -> None:
