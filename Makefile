@@ -90,7 +90,7 @@ test-unit: $(BIN)/.installed ## tests that need no JVM, documentation examples i
 
 .PHONY: test-fast
 test-fast: $(BIN)/.installed ## the tests to run while working: unit tests and contracts, less the slowest (under 3 minutes)
-	$(BIN)/python -m pytest -q -n 2 --dist loadscope -m 'not spark and not engine and not slow' tests/unit tests/contracts $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n 3 --dist loadscope -m 'not spark and not engine and not slow' tests/unit tests/contracts $(PYTEST_ARGS)
 
 .PHONY: test-spark
 test-spark: engines ## tests on PySpark and on the real engines
