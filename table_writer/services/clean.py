@@ -273,13 +273,8 @@ def _delete_partitions(storage: Storage, timeline: Timeline, plan: CleanerPlan) 
         return []
     gone = []
     for partition in filter(None, plan.partitions_to_delete):
-        entries = [entry for entry in storage.list(partition) if not _is_checksum(entry.name)]
+        entries = storage.list(partition)
         if all(entry.name in PARTITION_METAFILES for entry in entries):
             storage.delete_all([entry.path for entry in entries])
             gone.append(partition)
     return gone
-
-
-def _is_checksum(name: str) -> bool:
-    """Whether Hadoop's local file system left a file beside another one."""
-    return name.startswith(".") and name.endswith(".crc")

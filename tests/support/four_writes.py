@@ -7,6 +7,8 @@ from tests.support import toy_table
 from tests.support.toy_table import rows_of, upsert
 
 KEEP = {"hoodie.clean.automatic": "false"}
+#: keeps the newest commit only
+LEAST = {"hoodie.cleaner.commits.retained": "1"}
 EAGER = {**KEEP, "hoodie.clean.failed.writes.policy": "EAGER"}
 #: four writes, and the rows after each
 CHANGES: list[Mapping[tuple[str, int], Mapping[str, int]]] = [

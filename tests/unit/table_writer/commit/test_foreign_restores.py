@@ -23,10 +23,9 @@ from table_writer.timeline.instants import instant_path, request
 from tests.property.profile import STRIDE
 from tests.support import toy_table
 from tests.support.faults import FaultyStorage, dying
-from tests.support.four_writes import CHANGES, EAGER, KEEP, write_all
+from tests.support.four_writes import CHANGES, EAGER, KEEP, LEAST, write_all
 from tests.support.toy_table import SCHEMA_JSON, assert_tidy, begin, rows_of, upsert, write_files
 
-LEAST = {"hoodie.cleaner.commits.retained": "1"}
 FEW = {**LEAST, "hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
 
 

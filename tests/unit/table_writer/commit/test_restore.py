@@ -23,10 +23,8 @@ from table_writer.services.savepoint import create_savepoint, delete_savepoint, 
 from table_writer.services.undo import UndoReport
 from table_writer.timeline.instants import instant_path, request
 from tests.support import toy_table
-from tests.support.four_writes import CHANGES, EAGER, KEEP, times, write_all
+from tests.support.four_writes import CHANGES, EAGER, KEEP, LEAST, times, write_all
 from tests.support.toy_table import SCHEMA_JSON, assert_tidy, begin, rows_of, upsert, write_files
-
-LEAST = {"hoodie.cleaner.commits.retained": "1"}
 
 
 @pytest.fixture(params=["metadata table", "none"])
