@@ -64,6 +64,7 @@ class Scan:
         return keys
 
 
+@pytest.mark.slow
 def test_the_service_plans_logs_and_stops(warehouse: Path, tmp_path: Path, start: Callable[..., Command]) -> None:
     log = tmp_path / "queries.jsonl"
     serving = start("serve", "trino", str(warehouse), "--port", "0", "--http-port", "0", "--query-log", str(log))
@@ -96,6 +97,7 @@ def test_the_service_plans_logs_and_stops(warehouse: Path, tmp_path: Path, start
     assert serving.lines[-1] == "hudi-catalog: stopped\n"
 
 
+@pytest.mark.slow
 def test_an_address_of_ipv6_is_told_in_brackets(warehouse: Path, start: Callable[..., Command]) -> None:
     with socket.socket(socket.AF_INET6) as probe:
         try:

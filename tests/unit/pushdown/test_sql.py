@@ -265,6 +265,7 @@ def test_a_condition_nested_too_deeply_is_refused(text):
         parse_sql(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["a = " + "date(f(" * 8 + "b" + "))" * 8, "x IN (" + "date(a), " * 5_000 + "b)"])
 def test_calls_named_like_types_are_read(text):
     parse_sql(text)

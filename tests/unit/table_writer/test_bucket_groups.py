@@ -104,6 +104,7 @@ def test_plans_prune_by_bucket(table: Table) -> None:
     assert table.scan("c = 'one'", sample="1/2").count() in (0, 10_000)
 
 
+@pytest.mark.slow
 def test_a_write_larger_than_memory_is_divided_like_others(tmp_path: Path) -> None:
     limits = {"hoodie.catalog.executor.memory": str(16 << 20), "hoodie.catalog.record.index.driver.rows": "1000"}
     bounded = skewed(tmp_path, **limits, **{MOST_BYTES: str(1 << 20)})
@@ -151,6 +152,7 @@ def test_a_record_index_beside_follows(tmp_path: Path) -> None:
     assert table.scan().count() == 14_900
 
 
+@pytest.mark.slow
 def test_services_keep_the_file_groups_of_a_bucket(table: Table) -> None:
     before, kept = buckets_of(table), values(table)
     table.cluster(["s"])

@@ -34,6 +34,7 @@ from tests.support.clustered_tables import (
 from tests.support.faults import InjectedError, overtaken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["linear", "z-order", "hilbert", "zorder"])
 def test_rows_move_and_nothing_else(tmp_path: Path, strategy: str) -> None:
     table = make(tmp_path)
@@ -74,6 +75,7 @@ def test_files_are_sorted_by_values_or_by_record_key(tmp_path: Path) -> None:
     assert table.cluster().state == "nothing"
 
 
+@pytest.mark.slow
 def test_files_stay_within_the_target_size_though_another_order_compresses_otherwise(tmp_path: Path) -> None:
     table = create_table(tmp_path / "t", SCHEMA, record_key="id", index="RECORD_INDEX", options=EACH_ITS_FILE)
     shuffled = np.random.default_rng(7)
@@ -97,6 +99,7 @@ def test_files_stay_within_the_target_size_though_another_order_compresses_other
     assert max(table.files()["bytes"].to_pylist()) <= target
 
 
+@pytest.mark.slow
 def test_nulls_and_all_types(tmp_path: Path) -> None:
     moment = pa.timestamp("us", "UTC")
     kinds = {"b": pa.bool_(), "d": pa.decimal128(9, 2), "t": moment, "n": pa.binary(), "f": pa.float32()}
@@ -138,6 +141,7 @@ def test_buckets_keep_their_rule_and_are_sorted_within(tmp_path: Path) -> None:
         table.cluster()
 
 
+@pytest.mark.slow
 def test_choosing_files_and_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(tmp_path)
     plan = "hoodie.clustering.plan.strategy."
@@ -221,6 +225,7 @@ def test_a_plan_is_cancelled_by_a_rollback(tmp_path: Path) -> None:
     table.upsert(rows(1, 3))
 
 
+@pytest.mark.slow
 def test_a_clustering_is_taken_back(tmp_path: Path) -> None:
     table = make(tmp_path)
     before, newest = content(table), table.history()[-1].instant
@@ -260,6 +265,7 @@ def test_a_write_that_was_faster_than_a_plan(tmp_path: Path) -> None:
     assert_whole(table, content(table))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spilled", [False, True])
 def test_memory_is_bounded_by_the_executor(tmp_path: Path, spilled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(tmp_path, writes=2)
@@ -276,6 +282,7 @@ def test_memory_is_bounded_by_the_executor(tmp_path: Path, spilled: bool, monkey
             assert values == sorted(values)
 
 
+@pytest.mark.slow
 def test_processes_write_files(tmp_path: Path) -> None:
     table = make(tmp_path, writes=2)
     before = content(table)
@@ -283,6 +290,7 @@ def test_processes_write_files(tmp_path: Path) -> None:
     assert_whole(table, before)
 
 
+@pytest.mark.slow
 def test_after_a_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     inline = {
         "hoodie.clustering.inline": "true",

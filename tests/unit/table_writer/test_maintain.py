@@ -198,6 +198,7 @@ def test_clusterings_that_writers_plan(tmp_path: Path) -> None:
     assert sorted(table.scan().to_arrow()["v"].to_pylist()) == list(range(6))
 
 
+@pytest.mark.slow
 def test_a_plan_holds_neither_an_index_nor_the_next_services_back(tmp_path: Path) -> None:
     """Indexes are built beside plans, also of a run that died; the plan, older than the index, then runs with it."""
     table = small_files(tmp_path)
@@ -362,6 +363,7 @@ def test_a_warehouse(path: Path, tmp_path: Path) -> None:
         run(str(newer))
 
 
+@pytest.mark.slow
 def test_what_a_dry_run_would_clean_is_cleaned_beside_a_clustering(tmp_path: Path) -> None:
     """A clean keeps all versions of a replaced group until the replacing commit is no longer retained."""
     table = hudi_catalog.create_table(

@@ -65,6 +65,7 @@ def test_rows_go_where_their_partitions_count_says(tmp_path: Path) -> None:
     check_files(tmp_path / "t")
 
 
+@pytest.mark.slow
 def test_tasks_in_other_processes_know_the_rules(tmp_path: Path) -> None:
     table = made(tmp_path / "t", **{"hoodie.catalog.executor.processes": "2"})
     table.upsert(rows(range(200, 330), 2))

@@ -180,6 +180,7 @@ def test_undone_resizes_bring_the_rules_before_back(tmp_path: Path) -> None:
     check_files(table, (2, 4, 4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", ["", "^a,2"])
 def test_a_restore_takes_several_resizes_back(tmp_path: Path, rules: str) -> None:
     table = make(tmp_path, options={EXPRESSIONS: rules} if rules else {})
@@ -240,6 +241,7 @@ def test_other_writers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None
     check_files(table, (4, 4, 4))
 
 
+@pytest.mark.slow
 def test_writes_beside_a_resize(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A write that begins before it completes is tried again by the new rules."""
     table = make(tmp_path)
@@ -351,6 +353,7 @@ def test_a_resize_that_another_write_overtakes(tmp_path: Path, monkeypatch: pyte
     check_files(table, (4, 4 if fails else 8, 4))
 
 
+@pytest.mark.slow
 def test_a_write_of_another_partition_beside_a_resize(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its instant is later than the resize's, and it records the rules before."""
     table = make(tmp_path, 4)

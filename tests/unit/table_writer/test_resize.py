@@ -42,6 +42,7 @@ rows = rows_in(("a", "b"))
 make = tables_of(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after", "way", "executor"),
     [
@@ -109,6 +110,7 @@ def test_files_without_rows_leave_none(tmp_path: Path) -> None:
         assert open_table(tmp_path / "t").scan().count() == number - 5
 
 
+@pytest.mark.slow
 def test_past_states_are_pruned_by_their_own_count(tmp_path: Path) -> None:
     table = make(tmp_path, 2)
     times, states = [table.history()[-1].instant], [content(table)]

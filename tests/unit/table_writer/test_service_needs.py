@@ -30,6 +30,7 @@ def write(path: Path, options: dict[str, str], partitions: int = 1) -> None:
     hudi_catalog.open_table(path, options=options).upsert([{"id": 1, "p": str(n)} for n in range(partitions)])
 
 
+@pytest.mark.slow
 def test_services_that_are_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "t"
     table(path)

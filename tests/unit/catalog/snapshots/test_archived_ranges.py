@@ -67,6 +67,7 @@ def answers(table: Table, **arguments: Any) -> Model | str:
     return {row["id"]: row["v"] for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replaced", ["cluster", "insert_overwrite", "delete_partition"])
 def test_ranges_of_layout_2_that_end_before_an_archived_replacement(tmp_path: Path, replaced: str) -> None:
     """Each is answered in full, or refused where the state at its end is."""
@@ -101,6 +102,7 @@ def test_ranges_of_layout_2_that_end_before_an_archived_replacement(tmp_path: Pa
         assert answers(table, incremental=(done[begin], None)) == changed
 
 
+@pytest.mark.slow
 def test_an_archived_write_that_completed_after_the_end_is_not_in_the_state(tmp_path: Path) -> None:
     """It began before all active writes and completed after them."""
     states = written(tmp_path / "one", "nothing")
@@ -119,6 +121,7 @@ def test_an_archived_write_that_completed_after_the_end_is_not_in_the_state(tmp_
     assert not span.timeline.is_committed(first)
 
 
+@pytest.mark.slow
 def test_a_clustering_that_was_archived_beyond_a_savepoint_is_of_the_range(tmp_path: Path) -> None:
     states = list(written(tmp_path / "one", "cluster"))
     client = Table.open(str(tmp_path / "one")).client

@@ -14,6 +14,7 @@ BY_TYPE = {**BY_CLASS, "hoodie.table.keygenerator.type": "USER_PROVIDED"}
 GENERATORS = {"v6_0150__bkt_hive": BY_CLASS, "v9_1200__bkt_hive": BY_TYPE, "v6_1200__rli_part": BY_TYPE}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GENERATORS)
 def test_rows_are_found_by_the_fields_of_such_keys(
     golden: Callable[[str], GoldenTable], copied: Callable[..., str], name: str

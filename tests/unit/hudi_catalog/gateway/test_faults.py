@@ -325,6 +325,7 @@ def test_a_half_closed_client_still_gets_its_answer() -> None:
         assert len(trino.requests) <= 1
 
 
+@pytest.mark.slow
 def test_a_body_that_never_comes_ends_the_request() -> None:
     head = b"POST /v1/statement HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nselect"
     with recording(answer(b"ok")) as trino, gateway(trino.port, answer_timeout=0.3) as hosted:
@@ -344,6 +345,7 @@ def test_half_a_request_behind_a_whole_one_ends_the_connection(half: bytes) -> N
     assert len(trino.requests) == 1
 
 
+@pytest.mark.slow
 def test_half_a_body_that_is_passed_on_ends_the_connection() -> None:
     with (
         recording(answer(b"fine")) as trino,

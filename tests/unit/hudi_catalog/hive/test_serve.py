@@ -43,6 +43,7 @@ def request(warehouse: Path, **fields: Any) -> Any:
     return T.ScanRequest(3, f"file:{warehouse}/trips", "db.trips", "q", filter=SEVEN, timeZone="UTC", **fields)
 
 
+@pytest.mark.slow
 def test_the_service_plans_logs_and_stops(warehouse: Path, tmp_path: Path, start: Callable[..., Command]) -> None:
     log = tmp_path / "queries.jsonl"
     serving = start("serve", "hive", str(warehouse), "--port", "0", "--http-port", "0", "--query-log", str(log))

@@ -85,6 +85,7 @@ def is_dropped(connection: socket.socket) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "together"),
     [((), False), ((CHUNKED,), False), ((GET, POST), False), ((GET,), True), ((POST,), True), ((POST, GET), True)],
@@ -109,6 +110,7 @@ def test_half_a_request_in_one_piece_with_a_chunked_one_is_dropped_as_idle() -> 
         assert is_dropped(connection)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "send",
     [
@@ -127,6 +129,7 @@ def test_whole_requests_are_answered_and_the_connection_stays(port: int, send: C
         answers(connection, 1)
 
 
+@pytest.mark.slow
 def test_what_arrives_behind_a_request_that_is_answered_gets_its_time_afterwards(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port), 10) as connection:
         connection.sendall(SLOW + HALF)

@@ -59,6 +59,7 @@ def options() -> dict[str, str]:
     return {TABLE_TIMEOUT: str(LIMIT), THREADS: "2", "hoodie.catalog.service.listing.seconds": "0"}
 
 
+@pytest.mark.slow
 def test_other_tables_are_served_while_one_hangs(warehouse: Path, options: dict[str, str]) -> None:
     place = warehouse / "dead" / PROPERTIES
     with running_trino(TrinoSettings(str(warehouse), options=options)) as serving:
@@ -103,6 +104,7 @@ def test_a_service_starts_beside_a_table_that_hangs(warehouse: Path, start: Call
         assert serving.end(20)[0] == 0  # though a thread hangs
 
 
+@pytest.mark.slow
 def test_readiness_ends_when_no_table_answers(warehouse: Path, options: dict[str, str]) -> None:
     shutil.rmtree(warehouse / "good")
     with (
@@ -235,6 +237,7 @@ def test_threads_that_hang_are_replaced_up_to_a_bound(dead: Dead) -> None:
         workers.submit(lambda: 7)
 
 
+@pytest.mark.slow
 def test_a_table_that_answers_again_is_tried_before_it_is_used(dead: Dead) -> None:
     late, workers = LateTables(0.25), Workers(1, "test")
     failures = [HudiError("not yet")]
@@ -262,6 +265,7 @@ def test_a_table_that_answers_again_is_tried_before_it_is_used(dead: Dead) -> No
     assert read() == b"x"
 
 
+@pytest.mark.slow
 def test_a_slow_table_is_not_late(tmp_path: Path) -> None:
     late = LateTables(1.0)
     storage = Storage(str(tmp_path))

@@ -110,6 +110,7 @@ def test_certificate_and_encrypted_key_may_stand_in_one_file(ours: Authority, tm
             server_context(TlsFiles(str(both), key_password=password))
 
 
+@pytest.mark.slow
 def test_an_idle_connection_ends_with_tls_too(ours: Authority, server_files: Signed) -> None:
     server = serving(TlsFiles(server_files.certificate, server_files.key), ServiceOptions(idle_timeout=1))
     with running(server) as port, FramedClient(port, client_context(ca=ours.certificate)) as client:

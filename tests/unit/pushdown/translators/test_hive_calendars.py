@@ -56,6 +56,7 @@ def date(day: int) -> str:
 DAYS = st.one_of(st.integers(YEAR_1, CHANGE + 400), st.integers(CHANGE - 40, CHANGE + 40))
 
 
+@pytest.mark.slow
 @given(DAYS, st.lists(st.integers(-40, 40), min_size=1, max_size=8), st.integers(YEAR_1 - 800, CHANGE + 800))
 def test_no_day_is_lost_whatever_calendar_hive_reads_it_by(literal: int, around: list[int], other: int) -> None:
     stored = [*(literal + shift for shift in around), other]

@@ -54,6 +54,7 @@ maps = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(maps, st.sampled_from([b"", b"\x00", b"\x02\x00\x01", b"key\x01"]))
 def test_guessed_entries_are_the_walked_ones(maps: list[Entries], between: bytes) -> None:
@@ -86,6 +87,7 @@ def test_a_negative_length_is_no_key(length: int) -> None:
         walk_maps(buffer, FILE, np.array([0]))
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(maps, st.data())
 def test_damaged_maps_are_read_alike(maps: list[Entries], data: st.DataObject) -> None:

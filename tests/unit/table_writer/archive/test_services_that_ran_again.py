@@ -24,6 +24,7 @@ def insert(table: Table, batch: int) -> None:
     table.insert([{"id": f"k{10 * batch + number}", "a": batch} for number in range(10)], OPTIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("between", [2, 3])
 def test_its_rows_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, between: int) -> None:
     table = create_table(tmp_path / "t", "id string, a bigint", record_key="id", index="RECORD_INDEX", options=OPTIONS)

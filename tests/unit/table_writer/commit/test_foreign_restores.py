@@ -138,6 +138,7 @@ def test_another_tools_dead_restore_is_finished(client: TableClient, done: int) 
     assert_tidy(client.storage.uri)
 
 
+@pytest.mark.slow
 def test_finishing_another_tools_restore_can_be_killed(client: TableClient, tmp_path: Path) -> None:
     instants, states = write_all(client)
     begin_as_apache(client, instants[1], instants[2:], 0)

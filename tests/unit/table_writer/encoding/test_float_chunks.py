@@ -6,6 +6,7 @@ import hypothesis.strategies as st
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 
 from table_format.base_file.footer_fields import ChunkField, MetadataField, chunks_of
@@ -48,6 +49,7 @@ def _texts(table: pa.Table) -> list[str]:
     return [str(row) for row in table.to_pylist()]
 
 
+@pytest.mark.slow
 @given(st.lists(_NUMBERS, min_size=1, max_size=3), st.integers(1, 24))
 def test_chunks_with_nan_have_bounds_that_hold_it(lists: list[list[float | None]], size: int) -> None:
     parts = [_table(numbers) for numbers in lists]

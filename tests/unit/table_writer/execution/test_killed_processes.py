@@ -64,6 +64,7 @@ def spill() -> None:
     time.sleep(LONG)
 
 
+@pytest.mark.slow
 def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     worker = int(told_by_killed("run_worker()", tmp_path))
     until(lambda: not is_running(worker))

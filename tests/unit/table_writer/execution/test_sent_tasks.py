@@ -128,6 +128,7 @@ def fits(operation: str, index: str) -> bool:
     return operation not in RESIZES + ON_AN_INDEX or (operation in RESIZES) == (index == "BUCKET")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["saved", "archived"])
 @pytest.mark.parametrize(
     ("index", "operation"),

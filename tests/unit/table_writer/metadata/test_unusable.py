@@ -50,6 +50,7 @@ def test_a_metadata_table_in_another_layout_is_taken_out_of_use(
     assert open_table(tmp_path / "t").scan("k = 'a'").to_arrow()["v"].to_pylist() == [3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("building", [False, True])
 def test_an_indexing_that_failed_blocks_nothing(table: Table, tmp_path: Path, building: bool) -> None:
     """Apache 1.2.0's CREATE INDEX leaves it, and lists no index as being built; a live indexer's is waited for."""
