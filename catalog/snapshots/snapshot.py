@@ -24,6 +24,7 @@ from catalog.slices.time_travel import check_not_cleaned
 from catalog.statistics.column_index import DEFAULT_MEMORY, ColumnIndex
 from catalog.statistics.indexed_column import IndexedColumn
 from catalog.statistics.merged_ranges import DEFAULT_BLOCK_SIZE, RowGroupSize
+from catalog.statistics.seen_row_groups import SeenRowGroups
 from pushdown.evaluation.statistics import ColumnStatistics
 from pushdown.verdict import CannotPrune
 from table_format.base_file.bloom import BloomFilter
@@ -100,6 +101,7 @@ class Snapshot:
             self.schema_history,
             self._row_groups,
             statistics_limit,
+            seen=SeenRowGroups(client.storage),
             partitions=partitions,
         )
         self._paths = PartitionPaths(self.config, self.data_schema, self.partitions, misplaces_rows(client))

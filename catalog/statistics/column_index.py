@@ -24,6 +24,7 @@ from catalog.slices.slice_set import SliceSet, file_names
 from catalog.statistics.aggregate import PriorStatistics, known_only, statistics_of_slices
 from catalog.statistics.indexed_column import IndexedColumn
 from catalog.statistics.merged_ranges import RowGroupSize, without_merged_ranges
+from catalog.statistics.seen_row_groups import SeenRowGroups
 from pushdown.verdict import CannotPrune
 from table_format.codecs.arrow_numpy import one_chunk, to_numpy
 from table_format.errors import CorruptFileError, MissingFileError, UnsupportedTableError
@@ -63,6 +64,7 @@ class ColumnIndex:
         slices: of the snapshot.
         history: the schemas with column ids, if the table has any.
         row_groups: from which size on files may have several row groups.
+        seen: what footers show of that; None to go by `row_groups` alone.
         memory: bytes of statistics that are cached, the least recently used columns evicted; one is always kept.
         partitions: those of the slices, where they are few of the table's; None to read statistics of all.
     """
@@ -75,6 +77,7 @@ class ColumnIndex:
         row_groups: RowGroupSize,
         memory: int = DEFAULT_MEMORY,
         *,
+        seen: SeenRowGroups | None = None,
         partitions: Sequence[str] | None = None,
     ) -> None:
         self.memory = memory
@@ -83,6 +86,7 @@ class ColumnIndex:
         self._slices = slices
         self._history = history
         self._row_groups = row_groups
+        self._seen = seen
         self._columns: LruCache[str, CachedColumn] = LruCache(max(1, memory), lambda cached: cached.nbytes)
         self._lock = threading.RLock()
 
@@ -120,7 +124,7 @@ class ColumnIndex:
             slices: as they are now; earlier positions stay the same.
             row_groups: from which size on files may have several row groups.
         """
-        newer = ColumnIndex(table, slices, self._history, row_groups, self.memory)
+        newer = ColumnIndex(table, slices, self._history, row_groups, self.memory, seen=self._seen)
         for name, cached in self._columns.items():
             if isinstance(cached.column, IndexedColumn):
                 newer._columns.put(name, cached)  # of the same class
@@ -129,7 +133,13 @@ class ColumnIndex:
     def with_row_groups(self, row_groups: RowGroupSize) -> ColumnIndex:
         """The index of the same snapshot for another size of row groups, with nothing loaded."""
         return ColumnIndex(
-            self._table, self._slices, self._history, row_groups, self.memory, partitions=self._partitions
+            self._table,
+            self._slices,
+            self._history,
+            row_groups,
+            self.memory,
+            seen=self._seen,
+            partitions=self._partitions,
         )
 
     def _loaded(self, name: str, kind: pa.DataType) -> IndexedColumn | CannotPrune:
@@ -145,9 +155,7 @@ class ColumnIndex:
             return CannotPrune(f"column_stats has no column {name}")
         pieces = [slices.main, slices.tail] if slices.tail.num_rows else [slices.main]
         parts = [
-            statistics_of_slices(
-                piece, without_merged_ranges(entries, kind, piece, self._row_groups), kind, base_files=names
-            )
+            statistics_of_slices(piece, self._sound(entries, kind, piece), kind, base_files=names)
             for piece, names in zip(pieces, (slices.base_files(), None), strict=False)
         ]
         if self._history is not None:
@@ -168,8 +176,12 @@ class ColumnIndex:
             return None
         if not late.num_rows:
             return prior
-        entries = without_merged_ranges(entries, kind, late, self._row_groups)
+        entries = self._sound(entries, kind, late)
         return prior.with_part(statistics_of_slices(late, entries, kind, PriorStatistics(prior, superseded, new_files)))
+
+    def _sound(self, entries: pa.Table, kind: pa.DataType, slices: pa.Table) -> pa.Table:
+        seen = None if self._seen is None else self._seen.least
+        return without_merged_ranges(entries, kind, slices, self._row_groups, seen)
 
 
 def _are_all_of(entries: pa.Table, slices: pa.Table) -> bool:

@@ -8,6 +8,8 @@ counts all rows of such a row group as null.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +50,10 @@ class RowGroupSize:
         widths = [width for field in schema for width in _leaves(field.type)]
         return cls(block_size, sum(widths), len(widths) - sum(widths))
 
+    def at_most(self, seen: int | None) -> RowGroupSize:
+        """The same, where a writer was seen to close row groups of that many bytes; None if none was."""
+        return self if seen is None or seen >= self.block_size else dataclasses.replace(self, block_size=seen)
+
     def may_be_several(self, sizes: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether files of these sizes in bytes and row counts may have several row groups."""
         narrow = np.minimum(_PAGE, _WIDEST * np.maximum(rows, 0))
@@ -56,7 +62,13 @@ class RowGroupSize:
         return several
 
 
-def without_merged_ranges(entries: pa.Table, kind: pa.DataType, files: pa.Table, limit: RowGroupSize) -> pa.Table:
+def without_merged_ranges(
+    entries: pa.Table,
+    kind: pa.DataType,
+    files: pa.Table,
+    limit: RowGroupSize,
+    seen: Callable[[pa.Table], int | None] | None = None,
+) -> pa.Table:
     """A column's statistics by file, without those that may lack a row group.
 
     Args:
@@ -64,12 +76,15 @@ def without_merged_ranges(entries: pa.Table, kind: pa.DataType, files: pa.Table,
         kind: the column's type.
         files: with the columns `file_name` and `size`: the base files.
         limit: from which size on files may have several row groups.
+        seen: the least row group that writers of `files` were seen to close (`SeenRowGroups.least`); asked only where
+            statistics are in doubt.
     """
-    largest = pc.max(files.column("size")).as_py() or 0
-    if not limit.may_be_several(np.array([largest]), np.array([_PAGE])).any():
-        return entries
     doubtful = _doubtful(entries, kind)
     if doubtful is None or not doubtful.any():
+        return entries
+    limit = limit if seen is None else limit.at_most(seen(files))
+    largest = pc.max(files.column("size")).as_py() or 0
+    if not limit.may_be_several(np.array([largest]), np.array([_PAGE])).any():
         return entries
     rows = np.flatnonzero(doubtful)
     some = entries.take(from_numpy(rows))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from catalog import Table
-from tests.engines.apache_tables import MERGE_ON_READ, NO_COMPACTION, NONPARTITIONED, ROW_GROUPS
+from tests.engines.apache_tables import MERGE_ON_READ, NO_COMPACTION, NONPARTITIONED
 from tests.engines.edges import DEFECTS, SOUND, Defect
 from tests.engines.written_table import Written
 from tests.support.apache_hudi_client import ALL_VERSIONS, ApacheHudi
@@ -41,7 +41,7 @@ def files_with_matches(engine: ApacheHudi, path: Path, filters: Sequence[str]) -
 
 
 def planned(path: Path, where: str) -> set[str]:
-    return {split.file_name for split in Table.open(str(path)).scan(where, options=ROW_GROUPS).plan().splits}
+    return {split.file_name for split in Table.open(str(path)).scan(where).plan().splits}
 
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)

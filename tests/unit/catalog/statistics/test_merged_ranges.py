@@ -7,6 +7,7 @@ import pytest
 from catalog import Table
 from catalog.snapshots.scan_options import BLOCK_SIZE, FOOTER_LIMIT
 from catalog.statistics.merged_ranges import DEFAULT_BLOCK_SIZE, RowGroupSize, without_merged_ranges
+from catalog.statistics.seen_row_groups import SeenRowGroups
 from table_format.config.table_config import update_table_config
 from table_format.metadata_table.column_stats import typed_schema
 from tests.unit.conftest import unpacked
@@ -34,11 +35,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_what_apache_loses_is_found(folder: str, version: str, footers: str) -> None:
     table = Table.open(f"{folder}/{version}")
     for where, count in LOST.items():
-        assert len(table.scan(where).plan()) == 0  # a file of this size has one row group, unless a writer was told
-        scan = table.scan(where, options={**SMALL, FOOTER_LIMIT: footers})
-        assert len(scan.plan()) == 1
-        assert scan.to_arrow().num_rows == count
-        assert scan.count() == count
+        for told in ({}, SMALL):
+            scan = table.scan(where, options={**told, FOOTER_LIMIT: footers})
+            assert len(scan.plan()) == 1
+            assert scan.to_arrow().num_rows == count
+            assert scan.count() == count
 
 
 @pytest.mark.parametrize("version", ["v6", "v9"])
@@ -48,7 +49,10 @@ def test_other_columns_are_pruned_as_before(folder: str, version: str) -> None:
         assert len(table.scan(where, options={**SMALL, FOOTER_LIMIT: "0"}).plan()) == 0, where
 
 
-def test_row_groups_by_the_tables_own_property(folder: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_row_groups_by_the_tables_own_property(
+    folder: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SeenRowGroups, "least", lambda self, files: None)
     table = Table.open(f"{unpacked('row_groups.tar.xz', tmp_path_factory)}/v6")
     update_table_config(table.client.storage, {BLOCK_SIZE: "4096"})
     reopened = Table.open(table.client.storage.full_uri(""))
@@ -62,7 +66,8 @@ def test_scans_with_another_size_share_a_snapshot(folder: str) -> None:
     plain, small = table.scan("x > 100"), table.scan("x > 100", options=SMALL)
     assert plain.snapshot is table.snapshot()
     assert small.snapshot is table.scan("x > 1", options=SMALL).snapshot
-    assert [len(small.plan()), len(plain.plan()), len(small.plan())] == [1, 0, 1]
+    assert [len(small.plan()), len(plain.plan()), len(small.plan())] == [1, 1, 1]
+    assert (small.snapshot.block_size, plain.snapshot.block_size) == (4096, DEFAULT_BLOCK_SIZE)
 
 
 def entries(kind: pa.DataType, *rows: tuple[object, ...]) -> pa.Table:
@@ -94,6 +99,16 @@ def test_float_ranges_around_zero(kind: pa.DataType) -> None:
 def test_texts_beside_nulls(kind: pa.DataType) -> None:
     low, high = ("a", "b") if pa.types.is_string(kind) else (b"a", b"b")
     assert left(kind, (low, high, 0, 10), (low, high, 1, 10), (low, high, None, 10), (low, None, 3, 10)) == [0]
+
+
+def test_a_row_group_that_was_seen_counts_as_one_that_was_told() -> None:
+    statistics = entries(pa.float64(), (-1.0, 1.0, 0, 10), (1.0, 2.0, 0, 10))
+    files = pa.table({"file_name": ["f0", "f1"], "size": [10**6, 10**6]})
+    limit = RowGroupSize.of(pa.schema([("a", pa.float64())]), DEFAULT_BLOCK_SIZE)
+    for seen, kept in [(None, 2), (10**9, 2), (10**6, 1), (1, 1)]:
+        assert without_merged_ranges(statistics, pa.float64(), files, limit, lambda _, s=seen: s).num_rows == kept
+    never = without_merged_ranges(statistics.slice(1), pa.float64(), files, limit, lambda _: pytest.fail("was asked"))
+    assert never.num_rows == 1
 
 
 def test_other_types_have_no_such_statistics() -> None:
