@@ -6,6 +6,7 @@ Optimisers of engines take them. Bounds are believed as for pruning; where they 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from catalog.concurrency.caches import memoize
+from catalog.concurrency.caches import LruCache, memoize
 from catalog.distinct_values import draws, in_part
 from catalog.slices.slice_set import Rows
 from catalog.snapshots.snapshot import Snapshot
@@ -33,6 +34,7 @@ _MOST_COUNTED_BY = 8
 #: Of numbers that lie in so wide a range many may be missing, as of order numbers that have gaps.
 _MANY_BETWEEN_BOUNDS = 10_000
 _MOST_COLUMNS = 200
+_MOST_KEPT = 64
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -67,9 +69,20 @@ def summarize(
         rows: positions of the slices, ascending.
         columns: by the caller's name, the name in the table, the type there, and the type without Arrow's variants.
         draw: read rows for estimates.
+
+    Returns:
+        Kept with the snapshot and given again: engines ask for the same files several times a query.
     """
     if not len(rows):
         return RowSummary(0, 0, {})
+    kept: LruCache[Any, RowSummary] = memoize(snapshot, "row summaries", lambda: LruCache(_MOST_KEPT))
+    slices = hashlib.blake2b(rows.tobytes()).digest()
+    key = (slices, tuple(columns.items()), draw)
+    known = kept.get(key)
+    return kept.setdefault(key, _summary(snapshot, rows, columns, draw=draw)) if known is None else known
+
+
+def _summary(snapshot: Snapshot, rows: Rows, columns: Mapping[str, tuple[str, Any, Any]], *, draw: bool) -> RowSummary:
     simple = {name: column for name, column in columns.items() if not types.is_nested(column[2])}
     known, counts = _indexed(snapshot, rows, simple)
     exact = None if counts is None or counts.null_count else int(pc.sum(counts).as_py() or 0)

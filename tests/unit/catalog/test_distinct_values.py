@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from catalog import Table
 from catalog.distinct_values import Draws, draws, in_part
-from catalog.row_summary import summarize_snapshot
+from catalog.row_summary import summarize, summarize_snapshot
 from catalog.snapshots.snapshot import Snapshot
 from hudi_catalog import create_table
 from table_format.base_file.reader import base_file_batches
@@ -164,3 +164,19 @@ def test_values_of_partitions_are_known(tmp_path: Path, monkeypatch: pytest.Monk
     )
     create_table(tmp_path / "t", rows.schema, record_key="id", partition_by="p", buckets=1).bulk_insert(rows)
     assert distinct(tmp_path / "t")["p"] == 10
+
+
+def test_a_summary_is_made_once_for_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = create_table(tmp_path / "t", "id long, name string", record_key="id", buckets=2)
+    table.insert(pa.table({"id": range(100), "name": [f"n{number % 7}" for number in range(100)]}))
+    snapshot = Table.open(str(tmp_path / "t")).snapshot()
+    columns = {field.name: (field.name, field.type, field.type) for field in snapshot.data_schema}
+    every, one = snapshot.live_rows, snapshot.live_rows[:1]
+    first = summarize(snapshot, every, columns)
+    assert first.rows == 100
+    with monkeypatch.context() as patched:
+        patched.setattr("catalog.row_summary._indexed", lambda *_: pytest.fail("made again"))
+        assert summarize(snapshot, every.copy(), dict(columns)) is first
+    assert summarize(snapshot, one, columns).rows != 100
+    assert list(summarize(snapshot, every, {"id": columns["id"]}).columns) == ["id"]
+    assert summarize(snapshot, every, columns, draw=False) is not first
