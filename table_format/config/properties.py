@@ -13,7 +13,8 @@ from table_format.storage import Storage
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _CODES = {value: key for key, value in _ESCAPES.items()}
-_HEX = re.compile("[0-9a-fA-F]{4}")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.?)", re.DOTALL)
+_KEY = re.compile(r"(?:\\.|[^\\=: \t\f])*\\?", re.DOTALL)
 _NATURAL_LINE = re.compile(r"([^\r\n]+)(?:\r\n|\r|\n|\Z)|()(?:\r\n|\r|\n)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
@@ -85,10 +86,8 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    end = 0
-    while end < len(line) and line[end] not in "=: \t\f":
-        end += 2 if line[end] == "\\" else 1
-    key, rest = line[:end], line[end:].lstrip(" \t\f")
+    key = _KEY.match(line)[0]  # type: ignore[index]  # it matches any line
+    rest = line[len(key) :].lstrip(" \t\f")
     if rest and rest[0] in "=:":
         rest = rest[1:].lstrip(" \t\f")
     return key, rest
@@ -97,28 +96,21 @@ def _split(line: str) -> tuple[str, str]:
 def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
-    out: list[str] = []
-    at = 0
-    while at < len(text):
-        char = text[at]
-        at += 1
-        if char != "\\" or at >= len(text):
-            out.append(char)
-            continue
-        char = text[at]
-        at += 1
-        if char == "u":
-            code = text[at : at + 4]
-            if not _HEX.fullmatch(code):
-                raise ValueError("malformed \\u escape")
-            out.append(chr(int(code, 16)))
-            at += 4
-        else:
-            out.append(_ESCAPES.get(char, char))
-    joined = _SURROGATE_PAIR.sub(lambda m: m[0].encode("utf-16", "surrogatepass").decode("utf-16"), "".join(out))
+    joined = _SURROGATE_PAIR.sub(
+        lambda m: m[0].encode("utf-16", "surrogatepass").decode("utf-16"), _ESCAPE.sub(_meaning, text)
+    )
     if _SURROGATE.search(joined):
         raise ValueError("half a surrogate pair")
     return joined
+
+
+def _meaning(escape: re.Match[str]) -> str:
+    code = escape[1]
+    if len(code) > 1:
+        return chr(int(code[1:], 16))
+    if code == "u":
+        raise ValueError("malformed \\u escape")
+    return _ESCAPES.get(code, code) or "\\"
 
 
 def _escape(text: str, *, is_key: bool) -> str:
