@@ -118,7 +118,7 @@ def write_slice(snapshot: Snapshot, files: FileSlice, path: str) -> int:
         UnsupportedTableError: unsupported log files, or partition values that cannot be derived.
         StorageError: the file cannot be written.
     """
-    schema = pa.schema([field.remove_metadata() for field in snapshot.schema])
+    schema = pa.schema([(field.name, _nullable(field.type)) for field in snapshot.schema])
     groups = _groups(snapshot, files, schema)
     first = next(groups, schema.empty_table())
     with _storage_errors(path), snapshot.client.storage.open_output(path) as stream:
@@ -130,6 +130,16 @@ def write_slice(snapshot: Snapshot, files: FileSlice, path: str) -> int:
             writer.add_key_value_metadata(_FOOTER_METADATA)
         size: int = stream.tell()
     return size
+
+
+def _nullable(kind: Any) -> pa.DataType:
+    """A type without required fields, for which Parquet takes no null: a struct that is null has them, too."""
+    types = pa.types
+    if types.is_struct(kind):
+        return pa.struct([(field.name, _nullable(field.type)) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(kind.key_type, _nullable(kind.item_type))
+    return pa.list_(_nullable(kind.value_type)) if types.is_list(kind) else kind
 
 
 def _groups(snapshot: Snapshot, files: FileSlice, schema: pa.Schema) -> Iterator[pa.Table]:

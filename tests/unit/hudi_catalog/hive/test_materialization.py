@@ -1,6 +1,7 @@
 """Copies of file slices for Hive: when they are made, what they hold, and when they are deleted."""
 
 import os
+import tarfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from table_format.storage import Storage
 from table_writer.encoding.base_file import BaseFileOptions
 from tests.support.golden_renames import RELEASES, lay_out
 from tests.support.hive_client import Asking, RefusedError, read
+from tests.support.paths import GOLDEN
 from tests.unit.conftest import GoldenTable
 
 MERGED = ("v6_0150__mor_bkt", "v6_1200__mor_pending", "v8_1020__mor_log", "v9_1200__mor_bkt", "v9_1200__mor_pending")
@@ -147,6 +149,16 @@ def test_partition_columns_that_files_lack(copied: Copied) -> None:
     with pytest.raises(RefusedError, match=f"partition column .*{column}"):
         asked(path, settings=NOT)
     assert row_texts(asked(path)) == row_texts(Table.open(path).scan().to_arrow())
+
+
+@pytest.mark.parametrize("name", ["blb_mor", "vec_mor"])
+def test_structs_that_are_null_and_whose_fields_are_required(name: str, tmp_path: Path) -> None:
+    with tarfile.open(GOLDEN / "hudi_types.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    path = str(tmp_path / name)
+    read_by_hive = asked(path, settings=AS_SNAPSHOT)
+    assert read_by_hive["x"].null_count == 1
+    assert row_texts(read_by_hive) == row_texts(Table.open(path).scan().to_arrow())
 
 
 def test_a_column_that_is_not_read_does_no_harm(copied: Copied) -> None:
