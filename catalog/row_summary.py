@@ -5,7 +5,6 @@ Optimisers of engines take them. Bounds are believed as for pruning; where they 
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import math
 from collections.abc import Mapping
@@ -35,7 +34,6 @@ _MOST_COUNTED_BY = 8
 _MANY_BETWEEN_BOUNDS = 10_000
 _MOST_COLUMNS = 200
 _MOST_KEPT = 64
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 @dataclass(frozen=True)
@@ -276,37 +274,40 @@ def _of_column(part: ColumnPart, kind: Any, plain: Any) -> dict[str, float]:
         return known
     if np.any((believed.no_lower | believed.no_upper) & believed.may_value):
         return known
-    low, high = _as_double(pc.min(stats.lower).as_py()), _as_double(pc.max(stats.upper).as_py())
+    low, high = _as_double(pc.min(stats.lower)), _as_double(pc.max(stats.upper))
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return known
-    known |= {"low": low, "high": high, "spread": _spread(stats, plain, high - low)}
+    known |= {"low": low, "high": high, "spread": _spread(stats, high - low)}
     if types.is_integer(plain) or types.is_date(plain):
-        known["distinct"] = min(high - low + 1, _between_bounds(stats, part.row_count, plain))
+        known["distinct"] = min(high - low + 1, _between_bounds(stats, part.row_count))
     return known
 
 
-def _between_bounds(stats: Any, counts: Any, plain: Any) -> float:
+def _between_bounds(stats: Any, counts: Any) -> float:
     """How many values the files can hold at most: of each what lies between its bounds, or its rows if that is less."""
-    most = pc.min_element_wise(pc.add(_widths(stats, plain), 1.0), counts.cast(pa.float64()))
+    most = pc.min_element_wise(pc.add(_widths(stats), 1.0), counts.cast(pa.float64()))
     return float(pc.sum(most, min_count=0).as_py())
 
 
-def _spread(stats: Any, plain: Any, width: float) -> float:
+def _spread(stats: Any, width: float) -> float:
     """The mean width of the files' ranges in that of all of them; 1 if there is only one value."""
-    mean = pc.mean(_widths(stats, plain)).as_py()
+    mean = pc.mean(_widths(stats)).as_py()
     return 1.0 if mean is None or width <= 0 else min(1.0, mean / width)
 
 
-def _widths(stats: Any, plain: Any) -> Any:
+def _widths(stats: Any) -> Any:
     """Greatest less least value of each file, as `_as_double` has them."""
-    lower, upper = stats.lower, stats.upper
-    if types.is_date(plain):
-        lower, upper = (bounds.cast(pa.int32()) for bounds in (lower, upper))
-    elif types.is_timestamp(plain):
-        lower, upper = (
-            bounds.cast(pa.timestamp("us", plain.tz), safe=False).cast(pa.int64()) for bounds in (lower, upper)
-        )
+    lower, upper = _counted(stats.lower), _counted(stats.upper)
     return pc.subtract(upper.cast(pa.float64(), safe=False), lower.cast(pa.float64(), safe=False))
+
+
+def _counted(bounds: Any) -> Any:
+    """Dates as days, times as microseconds since 1970: Python has no dates beyond the year 9999."""
+    if types.is_date(bounds.type):
+        return bounds.cast(pa.int32())
+    if types.is_timestamp(bounds.type):
+        return bounds.cast(pa.timestamp("us", bounds.type.tz), safe=False).cast(pa.int64())
+    return bounds
 
 
 def _is_number_like(kind: Any) -> bool:
@@ -330,13 +331,7 @@ def _partition_values(snapshot: Snapshot, rows: Rows) -> dict[str, int]:
     return {name: len(column.take(from_numpy(partitions)).unique()) for name, column in values.values.items()}
 
 
-def _as_double(value: Any) -> float | None:
+def _as_double(bound: Any) -> float | None:
     """A bound as a number: dates in days, times in microseconds."""
-    if value is None:
-        return None
-    if isinstance(value, dt.datetime):
-        moment = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
-        return float((moment - _EPOCH) // dt.timedelta(microseconds=1))
-    if isinstance(value, dt.date):
-        return float((value - _EPOCH.date()).days)
-    return float(value)
+    value = _counted(bound).as_py()
+    return None if value is None else float(value)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from catalog import Table
+from catalog.row_summary import summarize_snapshot
 from hudi_catalog import create_table
 from hudi_catalog.trino.connector.metadata import scan_statistics
 from hudi_catalog.trino.connector.types import connector_columns
@@ -77,3 +78,16 @@ def test_bounds_of_instants_are_milliseconds(tmp_path: Path) -> None:
     table.insert(pa.table({"id": range(48), "at": pa.array(times, pa.timestamp("us", "UTC"))}))
     known = statistics(tmp_path / "t")["columns"]["at"]
     assert (known["low"], known["high"]) == (times[0].timestamp() * 1e3, times[-1].timestamp() * 1e3)
+
+
+@pytest.mark.parametrize(("kind", "unit"), [(pa.date32(), 1), (pa.timestamp("us", "UTC"), 86_400_000_000)])
+@pytest.mark.parametrize("day", [2_932_897, -719_163])
+def test_bounds_that_python_has_no_dates_for(tmp_path: Path, kind: pa.DataType, unit: int, day: int) -> None:
+    table = create_table(tmp_path / "t", pa.schema([("id", pa.int64()), ("at", kind)]), record_key="id", buckets=1)
+    numbers: Any = pa.array([0, day * unit], pa.int32() if unit == 1 else pa.int64())
+    table.insert(pa.table({"id": [1, 2], "at": numbers.cast(kind)}))
+    known = statistics(tmp_path / "t")["columns"]["at"]
+    scale = 1 if unit == 1 else 1000
+    assert {known["low"], known["high"]} == {0.0, float(day * unit // scale)}
+    summary = summarize_snapshot(table.snapshot())
+    assert {summary.columns["at"]["low"], summary.columns["at"]["high"]} == {0.0, float(day * unit)}
