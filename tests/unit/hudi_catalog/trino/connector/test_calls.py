@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import struct
 import time
 from decimal import Decimal
@@ -12,74 +11,25 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-import thriftpy2
 from thriftpy2.protocol import binary
 from thriftpy2.transport import memory
 
-import hudi_catalog.server
-from catalog import Catalog
 from catalog.rows.slice_rows import slice_batches
 from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
-from hudi_catalog.server.admission import IDL
-from hudi_catalog.server.query_log import QueryLog
 from hudi_catalog.server.security import Secret
-from hudi_catalog.server.tables import WarehouseTables
 from hudi_catalog.trino.connector import scans
 from hudi_catalog.trino.connector.calls import CALLERS
 from hudi_catalog.trino.connector.pages import encoded_page
 from hudi_catalog.trino.connector.types import connector_columns, trino_type
-from hudi_catalog.trino.options import TrinoOptions
-from hudi_catalog.trino.serve import TrinoService
 from table_format.errors import SchemaError
+from tests.support.connector_client import Asking, RefusedError, T
 from tests.support.local_writes import LocalTable
 from tests.support.tpch_tables import Layout, write
 
-T: Any = thriftpy2.load(str(Path(hudi_catalog.server.__file__).parent / IDL), module_name="hudi_connector_thrift")
 _protocols: Any = binary
 _transports: Any = memory
 SECRET = Secret(b"a secret for this test")
-
-
-class RefusedError(Exception):
-    """The service's refusal."""
-
-
-class Asking:
-    """A service asked frame by frame, through thriftpy2's own encoder."""
-
-    def __init__(self, warehouse: Path, secret: Secret | None = None, **options: str) -> None:
-        self.log = QueryLog()
-        keys = {f"hoodie.catalog.trino.{key.replace('_', '.')}": value for key, value in options.items()}
-        tables = WarehouseTables(Catalog(str(warehouse)))
-        self.service = TrinoService(tables, TrinoOptions.parse(keys), self.log, secret)
-
-    def bytes(self, method: str, body: Any, credential: Any = None, version: int = 3) -> bytes:
-        request = T.ConnectorRequest(version=version, body=body if isinstance(body, str) else json.dumps(body))
-        transport = _transports.TMemoryBuffer()
-        protocol = _protocols.TBinaryProtocol(transport)
-        protocol.write_message_begin(method, 1, 7)
-        arguments = getattr(T.HudiCatalog, f"{method}_args")()
-        arguments.request, arguments.credential = request, credential
-        protocol.write_struct(arguments)
-        parts = self.service.dispatch(transport.getvalue())
-        assert parts is not None
-        protocol = _protocols.TBinaryProtocol(_transports.TMemoryBuffer(b"".join(parts)), decode_response=False)
-        assert protocol.read_message_begin()[2] == 7
-        result = getattr(T.HudiCatalog, f"{method}_result")()
-        protocol.read_struct(result)
-        if result.refusal is not None:
-            message = result.refusal.message
-            raise RefusedError(message.decode() if isinstance(message, bytes) else message)
-        assert isinstance(result.success, bytes)
-        return result.success
-
-    def ask(self, method: str, body: Any, **more: Any) -> Any:
-        return json.loads(self.bytes(method, body, **more))
-
-    def pinned(self, **more: Any) -> dict[str, Any]:
-        table = self.ask("hudiTable", {"schema": "default", "table": "t"})
-        return {"schema": "default", "table": "t", "pin": table["pin"], **more}
 
 
 ROWS = pa.table(
