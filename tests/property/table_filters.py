@@ -129,7 +129,10 @@ def _leaves(table: pa.Table) -> list[tuple[str, pa.DataType, Any]]:
         leaves.append((name, column.type, column if not pa.types.is_nested(column.type) else pa.nulls(0)))
         if pa.types.is_struct(column.type):
             whole: Any = column.combine_chunks()
-            leaves += [(f"{name}.{f.name}", f.type, whole.field(f.name)) for f in column.type]
+            fields = pa.table(
+                [whole.field(number) for number in range(column.type.num_fields)], schema=pa.schema(list(column.type))
+            )
+            leaves += [(f"{name}.{path}", kind, values) for path, kind, values in _leaves(fields)]
     return leaves
 
 
