@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from table_format.codecs.arrow_numpy import Mask, Positions, from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import CorruptFileError, UnsupportedTableError
+from table_format.keys.key_text import raw_column
 from table_format.log.blocks import LogBlock, read_log_blocks, surviving_blocks
 from table_format.log.positions import record_positions
 from table_format.merge.log_rows import OPERATION, BlockReader, LogRows, has_operations, merge_columns, record_keys
@@ -192,7 +193,7 @@ def _versions(logs: LogRows, whole: pa.Table, matched: Positions, rules: MergeRu
     order = np.zeros(total, dtype=np.int64)
     if rules.by_ordering:
         compared = np.concatenate([np.arange(first, dtype=np.int64), matched])
-        taken = [whole.column(name).take(from_numpy(compared)) for name in rules.ordering_fields]
+        taken = [raw_column(whole, name).take(from_numpy(compared)) for name in rules.ordering_fields]
         order[compared] = ranks(taken, len(compared))
 
     def extended(mask: Mask) -> Mask:

@@ -115,9 +115,9 @@ class BlockReader:
         if lost:
             reason = f"records without {lost[0]}, in a table that has it in all files"
             raise CorruptFileError(block.path, block.offset, reason)
-        missing = [name for name in self.rules.ordering_fields if name not in names and self.rules.by_ordering]
-        if missing:
-            raise UnsupportedTableError(f"{block.path}: a partial update without the ordering field {missing[0]!r}")
+        for name in self.rules.ordering_fields if self.rules.by_ordering else ():
+            if _column_of(name, self.schema) not in names:
+                raise UnsupportedTableError(f"{block.path}: a partial update without the ordering field {name!r}")
         table = conform(table, self.schema)
         return table, record_keys(table, self.rules.keys, block.path), names
 
@@ -131,8 +131,7 @@ class BlockReader:
             keys = arrow.array([record.key for record in records], pa.string())
             natural = np.array([record.ordering is None for record in records], dtype=np.bool_)
             if self.rules.by_ordering:
-                for place, name in enumerate(self.rules.ordering_fields):
-                    columns[name] = self._ordering(records, place, self.schema.field(name), block.path)
+                columns = self._orderings(records, block.path)
         else:
             natural = np.ones(len(keys), dtype=np.bool_)
         self._check_form(keys, block.path)
@@ -147,6 +146,17 @@ class BlockReader:
         prefixed = _mask(pc.starts_with(keys, f"{spec.record_key_fields[0]}:"))
         if (prefixed != (spec.complex_single_field_form == "field:value")).any():
             raise UnsupportedTableError(f"{path}: deleted keys of another form than the table's rows get")
+
+    def _orderings(self, records: Sequence[DeletedRecord], path: str) -> dict[str, Any]:
+        """The columns of a delete block's ordering values; a nested one is in a struct that has nothing else."""
+        columns: dict[str, Any] = {}
+        for place, name in enumerate(self.rules.ordering_fields):
+            column = _column_of(name, self.schema)
+            inner = name.split(".")[1:] if column != name else []
+            kind = _kind_of(self.schema.field(column).type, inner)
+            values = self._ordering(records, place, pa.field(name, kind), path)
+            columns[column] = _put(columns.get(column), self.schema.field(column).type, inner, values)
+        return columns
 
     def _ordering(self, records: Sequence[DeletedRecord], place: int, field: Any, path: str) -> Any:
         """A delete block's values of one ordering field, cast from their wrapper types to the column's type."""
@@ -191,7 +201,7 @@ class BlockReader:
             return np.ones(len(table), dtype=np.bool_)
         none = np.ones(len(table), dtype=np.bool_)
         for name in self.rules.ordering_fields:
-            column = table.column(name)
+            column = raw_column(table, name)
             single = len(self.rules.ordering_fields) == 1 and column.type == pa.int32()
             missing = pc.fill_null(pc.equal(column, 0), fill_value=True) if single else pc.is_null(column)
             none &= _mask(missing)
@@ -239,13 +249,41 @@ def _with_default(schema_json: str) -> str | None:
 
 
 def merge_columns(schema: pa.Schema, rules: MergeRules) -> list[str]:
-    """Columns used by merging besides the record key."""
-    names = list(rules.ordering_fields) if rules.by_ordering else []
-    names += [name for name in (IS_DELETED, OPERATION, rules.delete_field) if name]
-    missing = [name for name in (rules.ordering_fields if rules.by_ordering else ()) if name not in schema.names]
-    if missing:
-        raise UnsupportedTableError(f"the ordering field {missing[0]!r} is not a column; merging of log files needs it")
+    """Columns used by merging besides the record key; of a nested ordering field the one that holds it."""
+    names = [name for name in (IS_DELETED, OPERATION, rules.delete_field) if name]
+    for name in rules.ordering_fields if rules.by_ordering else ():
+        column = _column_of(name, schema)
+        inner = name.split(".")[1:] if column != name else []
+        if column not in schema.names or _kind_of(schema.field(column).type, inner) is None:
+            raise UnsupportedTableError(f"the ordering field {name!r} is not a column; merging of log files needs it")
+        names.append(column)
     return [name for name in schema.names if name in names]
+
+
+def _column_of(field: str, schema: pa.Schema) -> str:
+    """The column of an ordering field; `a.b` is a member of the struct `a`."""
+    return field if field in schema.names else field.partition(".")[0]
+
+
+def _kind_of(kind: Any, path: Sequence[str]) -> Any:
+    """The type of a member of a struct; None if there is none."""
+    for part in path:
+        place = kind.get_field_index(part) if pa.types.is_struct(kind) else -1
+        if place < 0:
+            return None
+        kind = kind.field(place).type
+    return kind
+
+
+def _put(held: Any, kind: Any, path: Sequence[str], values: Any) -> Any:
+    """Values as a member of structs of a type, whose other members are those of `held`, or null."""
+    if not path:
+        return values
+    place = kind.get_field_index(path[0])
+    members = [arrow.nulls(len(values), one.type) if held is None else held.field(at) for at, one in enumerate(kind)]
+    inner = None if held is None else members[place]
+    members[place] = _put(inner, kind.field(place).type, path[1:], values)
+    return pa.StructArray.from_arrays(members, fields=list(kind))
 
 
 def record_keys(table: pa.Table, keys: KeyGenerator | None, path: str) -> Any:

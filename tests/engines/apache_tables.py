@@ -325,6 +325,20 @@ def _merge_on_read() -> list[ApacheTable]:
             releases=("1.0.2", "1.2.0"),
         ),
         ApacheTable(
+            "mor_nested_order",
+            {
+                **NONPARTITIONED,
+                "hoodie.index.type": "SIMPLE",
+                **MERGE_ON_READ,
+                **NO_COMPACTION,
+                **EVENT_TIME,
+                "hoodie.datasource.write.precombine.field": "st.a",
+            },
+            _history(lambda n, ts: nested_row(n, ts) | {"st": {"a": ts, "b": f"{n} at {ts}", "c": None}}),
+            NESTED,
+            releases=OLDEST_AND_NEWEST,
+        ),
+        ApacheTable(
             "mor_null_dates",
             {
                 **NONPARTITIONED,

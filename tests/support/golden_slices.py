@@ -17,11 +17,13 @@ _ARCHIVE = GOLDEN / "merge_on_read.tar.xz"
 NAMES = (
     "0.15.0__mor_event_time",
     "0.15.0__mor_log_compacted",
+    "0.15.0__mor_nested_order",
     "0.15.0__mor_parquet_blocks",
     "1.0.2__mor_duplicates",
     "1.0.2__mor_partial",
     "1.2.0__mor_duplicates",
     "1.2.0__mor_log_compacted",
+    "1.2.0__mor_nested_order",
     "1.2.0__mor_null_dates",
     "1.2.0__mor_partial",
     "1.2.0__mor_types",
