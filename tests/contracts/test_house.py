@@ -40,6 +40,8 @@ def importers() -> dict[str, set[str]]:
 def folder_edges() -> dict[str, dict[str, set[str]]]:
     edges: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for name in MODULES:
+        if name.endswith(".__main__"):  # a program, which belongs to no folder's modules: nobody imports it
+            continue
         for target in graph()[name] & MODULES.keys():
             if folder(name) != folder(target):
                 edges[folder(name)][folder(target)].add(f"{name} imports {target}")
@@ -65,6 +67,10 @@ def test_folders_depend_on_each_other_one_way(start: str) -> None:
     edges = folder_edges()
     circle = cycle(edges, start)
     assert circle is None, [min(edges[a][b]) for a, b in pairwise(circle)]
+
+
+def test_nobody_imports_a_program() -> None:
+    assert [name for name in MODULES if any(target.endswith(".__main__") for target in graph()[name])] == []
 
 
 def test_modules_have_a_size_that_a_reader_can_take_in(capsys: pytest.CaptureFixture[str]) -> None:
