@@ -36,6 +36,7 @@ KEYS = (STATISTICS_MEMORY,)
 SNAPSHOT, READ_OPTIMIZED = "snapshot", "read_optimized"
 QUERY_TYPES = (SNAPSHOT, READ_OPTIMIZED)
 _NARROW_SNAPSHOTS = 8
+_STATE = frozenset({"_lock", "_pinned", "_snapshot", "_narrow", "_older"})
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,10 @@ class Table:
         self.client = client
         self._limit = (options or TableOptions()).statistics_memory
         self._bucket_options = bucket_options or {}
+        self._begin()
+
+    def _begin(self) -> None:
+        """Hold no state yet: the first use decides it."""
         self._lock = threading.Lock()
         self._pinned: PinnedTable | None = None
         self._snapshot: Snapshot | None = None
@@ -117,6 +122,14 @@ class Table:
         """
         parsed = TableOptions.parse(options)
         return cls(TableClient.open(uri, storage_options), parsed)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # a copy, as in another process, is at the table's newest state when it is first used
+        return {name: value for name, value in vars(self).items() if name not in _STATE}
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        vars(self).update(values)
+        self._begin()
 
     def __repr__(self) -> str:
         return f"Table({self.name!r}, {self.client.storage.uri!r})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Self, TypeVar
 
@@ -13,7 +13,7 @@ from catalog.scan import Scan
 from catalog.table import Table
 from pushdown.expression import HudiExpression
 from table_format.config.table_config import TableConfig, require_writable
-from table_format.errors import OptionError
+from table_format.errors import ArgumentError, OptionError
 from table_format.meta_columns import FILE_NAME
 from table_format.storage import Storage
 from table_format.table.client import TableClient
@@ -79,8 +79,8 @@ class TableWriter(TableWrites[ArrowData]):
         buckets: int | None = None,
         index: str | None = None,
         name: str | None = None,
-        partition_by: str | Sequence[str] = (),
-        ordering: str | Sequence[str] = (),
+        partition_by: str | Sequence[str] | None = None,
+        ordering: str | Sequence[str] | None = None,
         options: Options | None = None,
         storage_options: Options | None = None,
         executor: Executor | None = None,
@@ -308,23 +308,24 @@ def creation_options(
     buckets: int | None,
     index: str | None,
     name: str | None,
-    partition_by: str | Sequence[str],
-    ordering: str | Sequence[str],
+    partition_by: str | Sequence[str] | None,
+    ordering: str | Sequence[str] | None,
     options: Options | None,
 ) -> WriteOptions:
     """The options of a new table from the arguments of `TableWriter.create`; omitted arguments change no option.
 
     Raises:
+        ArgumentError: an argument that is no column, nor columns.
         OptionError: an argument and an option contradict each other.
     """
     merged = WriteOptions.of_user(options)
     arguments = {
-        "record_key": (registry.RECORD_KEY, _names(record_key)),
+        "record_key": (registry.RECORD_KEY, _names("record_key", record_key)),
         "buckets": (registry.BUCKETS, "" if buckets is None else str(buckets)),
         "index": (registry.INDEX_TYPE, index or ""),
         "name": (registry.TABLE_NAME, name or ""),
-        "partition_by": (registry.PARTITION_PATH, _names(partition_by)),
-        "ordering": (registry.ORDERING, _names(ordering)),
+        "partition_by": (registry.PARTITION_PATH, _names("partition_by", partition_by)),
+        "ordering": (registry.ORDERING, _names("ordering", ordering)),
     }
     values: dict[str, object] = {}
     for argument, (option, text) in arguments.items():
@@ -339,5 +340,9 @@ def creation_options(
     return merged.with_values(values)
 
 
-def _names(names: str | Sequence[str]) -> str:
-    return names if isinstance(names, str) else ",".join(names)
+def _names(argument: str, names: str | Sequence[str] | None) -> str:
+    if names is None or isinstance(names, str):
+        return names or ""
+    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+        raise ArgumentError(f"{argument}={names!r}: give the name of a column, or a list of names")
+    return ",".join(names)

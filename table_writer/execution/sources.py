@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 import pyarrow.dataset
 
+from table_format.codecs.avro_schema import arrow_to_avro
 from table_format.errors import ArgumentError, SchemaError
 from table_format.meta_columns import IS_DELETED, META_COLUMNS
 from table_format.schema.evolution import conform, storage_schema
@@ -40,7 +41,7 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
 
     Raises:
         SchemaError: timestamps without a time zone, which Apache's writers of this table version do not write; structs
-            without fields, which Parquet cannot hold.
+            without fields, which Parquet cannot hold; other types that tables do not have.
     """
     stored = storage_schema(schema)
     for field in stored:
@@ -52,6 +53,8 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
                 f"column {path!r}: Hudi tables cannot hold timestamps without a time zone; cast it to "
                 "pyarrow.timestamp('us', 'UTC')"
             )
+        if not holds(field.type, pa.types.is_null):  # such a column may get its type from the table, or be left out
+            arrow_to_avro(pa.schema([field]), "rows")
     return pa.schema([_with_comment_only(field) for field in stored])
 
 

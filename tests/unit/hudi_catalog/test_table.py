@@ -1,6 +1,8 @@
 """`hudi_catalog.Table`: written from Python, read by DuckDB, hudi-rs and itself."""
 
+import copy
 import datetime as dt
+import pickle
 import subprocess
 import sys
 import threading
@@ -269,6 +271,44 @@ def test_a_catalog_gives_tables_to_write(tmp_path: Path) -> None:
     table = hudi_catalog.Catalog(str(tmp_path)).load("db.t", time_zone="UTC")
     table.upsert([{"id": 1, "at": dt.datetime(2026, 1, 31, 12)}])  # noqa: DTZ001
     assert table.scan(columns=["at"]).to_arrow().to_pylist() == [{"at": NOON}]
+
+
+def test_arguments_that_are_none_are_left_out(tmp_path: Path) -> None:
+    made = hudi_catalog.create_table(tmp_path / "t", "id bigint", record_key="id", partition_by=None, ordering=None)
+    assert (made.config.partition_fields, made.config.ordering_fields) == ((), ())
+    for argument in ("record_key", "partition_by", "ordering"):
+        names = {"record_key": "id", argument: 5}
+        with pytest.raises(ArgumentError, match=f"{argument}=5: give the name of a column"):
+            hudi_catalog.create_table(tmp_path / "u", "id bigint", **names)
+
+
+def test_a_table_goes_to_another_process(tmp_path: Path) -> None:
+    table = hudi_catalog.create_table(
+        tmp_path / "t", "id bigint, at timestamp", record_key="id", buckets=1, time_zone="UTC"
+    )
+    table.upsert([{"id": 1}])
+    other = pickle.loads(pickle.dumps(table))  # our own
+    noon = dt.datetime(2026, 1, 31, 12)  # noqa: DTZ001
+    assert other.upsert([{"id": 1, "at": noon}, {"id": 2}]).rows_updated == 1
+    assert (table.scan().count(), other.scan().count(), copy.copy(table).scan().count()) == (1, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"a" * 16], pa.binary(16))),
+        pa.array(pd.period_range("2026-01", periods=1, freq="M")),
+        pa.RunEndEncodedArray.from_arrays([1], [7]),
+        pa.array([[None]], pa.list_(pa.month_day_nano_interval())),
+        pa.array([Decimal(1200)], pa.decimal128(5, -2)),
+    ],
+    ids=str,
+)
+def test_types_that_tables_lack_are_refused_before_the_first_write(values: pa.Array, tmp_path: Path) -> None:
+    made = hudi_catalog.create_table(tmp_path / "t", "id bigint", record_key="id")
+    with pytest.raises(SchemaError, match=r"column 'x': .* cast (or drop )?it"):
+        made.upsert(pa.table({"id": [1], "x": values}))
+    assert made.history() == []
 
 
 def test_what_is_wrong_is_said(table: hudi_catalog.Table, tmp_path: Path) -> None:
