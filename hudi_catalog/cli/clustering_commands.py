@@ -112,7 +112,7 @@ def resize(
 ) -> None:
     """Change the number of buckets of a table with the bucket index."""
     if auto == (buckets is not None):
-        raise OptionError("give one of --buckets N and --auto")
+        raise typer.BadParameter("give one of --buckets N and --auto")
     report = open_table(path).resize(
         buckets,
         auto=auto,

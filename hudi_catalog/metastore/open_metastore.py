@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from hudi_catalog.metastore.file_metastore import FileMetastore
@@ -39,6 +40,11 @@ def open_metastore(
     if not addresses:
         if _BARE.fullmatch(text):
             raise OptionError(f"the metastore {text!r} is no folder; write thrift://{text}, or ./{text} for a folder")
+        if "/" not in text and not Path(text).is_dir():  # a host, or a name that is misspelt
+            raise OptionError(
+                f"the metastore {text!r}: there is no such folder; write thrift://{text} for a Hive Metastore on that "
+                f"host, or ./{text} to make the folder"
+            )
         return FileMetastore(text, storage_options)
     try:
         from hudi_catalog.metastore.thrift_metastore import ThriftMetastore

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -319,6 +320,15 @@ def test_an_address_without_its_scheme_is_no_folder(uri: str) -> None:
     with pytest.raises(OptionError, match=rf"write thrift://{uri}, or \./{uri} for a folder"):
         open_metastore(uri)
     assert isinstance(open_metastore(f"./{uri}"), FileMetastore)
+
+
+def test_a_word_that_is_no_folder_is_not_made_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OptionError, match=r"no such folder; write thrift://hms for .* or \./hms to make the folder"):
+        open_metastore("hms")
+    assert isinstance(open_metastore("./hms"), FileMetastore)
+    (tmp_path / "hms").mkdir()
+    assert isinstance(open_metastore("hms"), FileMetastore)
 
 
 def test_a_folder_is_a_file_metastore(tmp_path: object) -> None:
