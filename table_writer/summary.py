@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from rich.table import Table
 
 from table_format.actions.commit import WriteStat
 from table_writer.files.file_change import EncodedWork
+from table_writer.plan.operations import Operation
+
+_DELETES: Final = (Operation.DELETE.value, Operation.DELETE_PARTITION.value)
 
 
 @dataclass(frozen=True)
@@ -89,12 +93,15 @@ class WriteSummary:
 
     def __str__(self) -> str:
         if self.replayed:
-            return f"{self.operation} into {self.table}: nothing written, instant {self.instant} holds this batch"
+            return f"{self._title()}: nothing written, instant {self.instant} holds this batch"
         return (
-            f"{self.operation} into {self.table}, instant {self.instant}: {self.rows_inserted:,} rows inserted, "
-            f"{self.rows_updated:,} updated, {self.rows_deleted:,} deleted; {self.files_written:,} files, "
+            f"{self._title()}, instant {self.instant}: {_counted(self.rows_inserted, 'row')} inserted, "
+            f"{self.rows_updated:,} updated, {self.rows_deleted:,} deleted; {_counted(self.files_written, 'file')}, "
             f"{self.bytes_written / 1e6:,.1f} MB{self._surgery()}, {self.seconds:.1f} s"
         )
+
+    def _title(self) -> str:
+        return f"{self.operation} {'from' if self.operation in _DELETES else 'into'} {self.table}"
 
     def _surgery(self) -> str:
         if not self.files_spliced:
@@ -106,7 +113,7 @@ class WriteSummary:
 
     def __rich__(self) -> Table:
         """The summary as a table for the terminal."""
-        table = Table(title=f"{self.operation} into {self.table}, instant {self.instant}", title_justify="left")
+        table = Table(title=f"{self._title()}, instant {self.instant}", title_justify="left")
         table.add_column("rows inserted", justify="right")
         table.add_column("updated", justify="right")
         table.add_column("deleted", justify="right")
@@ -128,3 +135,7 @@ class WriteSummary:
             cells.append(f"{self.groups_replaced:,}")
         table.add_row(*cells)
         return table
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

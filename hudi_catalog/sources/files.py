@@ -28,12 +28,14 @@ from table_format.errors import (
     CorruptFileError,
     HudiError,
     MissingFileError,
+    NoSpaceError,
     OptionError,
     RecordError,
     SchemaError,
     StorageError,
 )
 from table_format.schema.evolution import conform, merge_schemas, storage_schema
+from table_format.storage import stream_errors
 
 arrow: Any = pa
 types = pa.types
@@ -213,8 +215,13 @@ def _file(path: str, file_format: str | None, columns: pa.Schema | None) -> _Fil
         return _File(path, path, file_format or _format_of(path), columns)
     copy = tempfile.NamedTemporaryFile(prefix="hudi-catalog-")  # noqa: SIM115  # it goes with the process
     atexit.register(copy.close)
-    shutil.copyfileobj(sys.stdin.buffer, copy)
-    copy.flush()
+    try:
+        with stream_errors(copy.name):
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+            copy.flush()
+    except NoSpaceError as error:
+        error.add_note("standard input is copied there first: name a folder with more space by the variable TMPDIR")
+        raise
     copy.seek(0)
     first = copy.read(16)
     known = _MAGIC.get(first[:4]) or ("json" if first.lstrip()[:1] == b"{" else None)

@@ -316,11 +316,12 @@ def encode_parts(
             floats.add(part, size)
             if writer is None:
                 arguments = settings.writer_arguments(part)
-                writer = stack.enter_context(
-                    parquet.ParquetWriter(
-                        floats.sink(stream), part.schema, metadata_collector=collected, store_schema=False, **arguments
-                    )
+                writer = parquet.ParquetWriter(
+                    floats.sink(stream), part.schema, metadata_collector=collected, store_schema=False, **arguments
                 )
+                # one that could not be closed, as on a full disk, would be closed once more when it is deleted
+                stack.callback(setattr, writer, "is_open", False)
+                stack.enter_context(writer)
             rows += len(part)
             if key_texts is None and RECORD_KEY in part.column_names:
                 keys.add(part.column(RECORD_KEY))

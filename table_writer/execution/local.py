@@ -77,7 +77,9 @@ class LocalExecutor:
                 f"threads={threads}, processes={processes}: give 1 or more threads, 0 or more processes"
             )
         if memory is not None and memory < _LEAST_MEMORY:
-            raise ArgumentError(f"memory={memory}: give {_LEAST_MEMORY} bytes or more")
+            raise ArgumentError(
+                f"memory={memory}, or hoodie.catalog.executor.memory: give {_LEAST_MEMORY} bytes or more"
+            )
         self.memory = memory or max(_LEAST_MEMORY, _machine_memory() // 4)
         most = self.memory // _TASK_MEMORY
         self.threads = min(threads or _cores(), most)

@@ -1,9 +1,11 @@
 """`hudi-catalog create | write | delete`, and README's quickstart, unchanged."""
 
+import errno
 import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +19,15 @@ from typer.testing import CliRunner
 import hudi_catalog
 from hudi_catalog.cli import write_commands
 from hudi_catalog.cli.main import app
-from table_format.errors import HudiError, OptionError, SchemaError, TableExistsError, TableNotFoundError
+from table_format.errors import (
+    HudiError,
+    NoSpaceError,
+    OptionError,
+    SchemaError,
+    TableExistsError,
+    TableNotFoundError,
+    error_text,
+)
 
 README = Path(__file__).parents[3] / "README.md"
 TEAS = "id,name,price,since\n1,Assam,4.20,2026-01-31\n2,Sencha,6.90,\n"
@@ -146,6 +156,31 @@ def test_what_is_wrong_is_said() -> None:
     assert "give one of --where, --keys and --partition" in run("delete", "t", "--where", "a", "--keys", "b", code=2)
     assert "--schema or --like" in run("create", "t", "--key", "a", "--schema", "a int", "--like", "b", code=2)
     assert "merge" in run("write", "t", "--operation", "merge", "teas.csv", code=2)
+
+
+def test_the_summary_of_a_delete() -> None:
+    run("write", "t", "--key", "id", "teas.csv")
+    printed = run("delete", "t", "--where", "id = 1")
+    assert re.fullmatch(
+        r"delete from t, instant \d+: 0 rows inserted, 0 updated, 1 deleted; 1 file, 0.0 MB, .* s\n", printed
+    )
+
+
+def test_python_runs_the_package(folder: Path) -> None:
+    command = [sys.executable, "-m", "hudi_catalog", "tables", str(folder / "none")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("hudi-catalog: ")
+
+
+def test_no_space_for_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(source: object, target: object) -> None:  # as shutil's
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    with pytest.raises(NoSpaceError, match=r"hudi-catalog-\w+: no space left") as raised:
+        run("write", "t", "--key", "id", "--format", "csv", "-", text=TEAS)
+    assert "TMPDIR" in error_text(raised.value)
 
 
 def block(language: str) -> str:

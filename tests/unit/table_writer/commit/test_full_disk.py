@@ -122,6 +122,7 @@ def test_a_rollback_by_hand_frees_space_before_it_plans(tmp_path: Path) -> None:
     assert_tidy(storage.uri)
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 def test_a_real_file_system_that_is_full(tmp_path: Path) -> None:
     with small_file_system(tmp_path / "small", "1m") as folder:
         if folder is None:
