@@ -96,12 +96,16 @@ class WriteSummary:
             return f"{self._title()}: nothing written, instant {self.instant} holds this batch"
         return (
             f"{self._title()}, instant {self.instant}: {_counted(self.rows_inserted, 'row')} inserted, "
-            f"{self.rows_updated:,} updated, {self.rows_deleted:,} deleted; {_counted(self.files_written, 'file')}, "
+            f"{self.rows_updated:,} updated, {self.rows_deleted:,} deleted; {self._files()}, "
             f"{self.bytes_written / 1e6:,.1f} MB{self._surgery()}, {self.seconds:.1f} s"
         )
 
     def _title(self) -> str:
         return f"{self.operation} {'from' if self.operation in _DELETES else 'into'} {self.table}"
+
+    def _files(self) -> str:
+        replaced = f"{_counted(self.groups_replaced, 'file group')} replaced, " if self.groups_replaced else ""
+        return replaced + _counted(self.files_written, "file")
 
     def _surgery(self) -> str:
         if not self.files_spliced:

@@ -6,7 +6,9 @@ import atexit
 import contextlib
 import functools
 import itertools
+import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.json
@@ -46,6 +49,8 @@ _BEGINNING: Final = 1 << 10
 _SHOWN: Final = 40
 _TAIL: Final = 1 << 12
 _OTHER_DELIMITERS: Final = ";|\t,"
+_MOST_DIGITS: Final = 16
+_LONG_NUMBER: Final = rf"[-+]?[0-9]{{{_MOST_DIGITS + 1},}}"
 _UTC: Final = pa.timestamp("us", "UTC")
 _CLOCK: Final = pa.timestamp("us")
 _ENDINGS: Final = {
@@ -290,8 +295,36 @@ def _csv(file: _File, stream: Any, *, delimiter: str = ",") -> tuple[pa.Schema, 
     with _stream(file.path) as beginning, reader(beginning, {}) as guess:
         _check_csv(file, guess.schema)
         hints = {field.name: _csv_type(file.type_of(field.name), field.type) for field in guess.schema}
+        doubles = _guessed_doubles(file, guess.schema)
+    if doubles:
+        with _stream(file.path) as beginning, reader(beginning, dict.fromkeys(doubles, pa.string())) as texts:
+            first = texts.read_next_batch()
+        _refuse_rounded(file, (n for n in doubles if _any_matches(first.column(n), rf"^\s*{_LONG_NUMBER}\s*$")))
     batches = reader(stream, hints)
     return batches.schema, _with_closed_quotes(file, batches)
+
+
+def _guessed_doubles(file: _File, guess: pa.Schema) -> list[str]:
+    """Columns that the table lacks, and that are read as doubles."""
+    return [field.name for field in guess if types.is_float64(field.type) and file.type_of(field.name) is None]
+
+
+def _any_matches(texts: Any, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def _refuse_rounded(file: _File, names: Iterable[str]) -> None:
+    """Refuse whole numbers that doubles would round, by which two keys may become one.
+
+    Raises:
+        RecordError: there is a column of such.
+    """
+    for name in names:
+        raise RecordError(
+            f"{file.name}: column {name!r} has whole numbers of {_MOST_DIGITS + 1} digits or more, which doubles would "
+            "round: create the table first, with the column as decimal(38,0) or string: hudi-catalog create PATH "
+            f"--key id --schema '{name} decimal(38,0), …'"
+        )
 
 
 def _with_closed_quotes(file: _File, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -369,6 +402,11 @@ def _json(file: _File, stream: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]
         raise RecordError(f"{file.name}: the first line is null; JSON lines have one object per line")
     with _stream(file.path) as beginning, reader(beginning, None) as guess:
         guessed = guess.schema
+    doubles = _guessed_doubles(file, guessed)
+    if doubles:
+        with _stream(file.path) as beginning:
+            start = beginning.read(_BLOCK)
+        _refuse_rounded(file, (n for n in doubles if re.search(_json_pattern(n), start)))
     targets = {field.name: file.type_of(field.name) for field in guessed}
     # pyarrow parses some strings as timestamps and drops their zones, so they are read as strings first
     texts = [field.name for field in guessed if _may_be_time(targets[field.name], field.type)]
@@ -388,6 +426,11 @@ def _json(file: _File, stream: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     return schema, map(change, itertools.chain([first], batches))
+
+
+def _json_pattern(name: str) -> bytes:
+    """Finds a long whole number in a column of JSON lines."""
+    return rf"{re.escape(json.dumps(name, ensure_ascii=False))}\s*:\s*{_LONG_NUMBER}\s*[,}}]".encode()
 
 
 def _may_be_time(target: pa.DataType | None, guess: pa.DataType) -> bool:

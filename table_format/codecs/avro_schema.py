@@ -196,6 +196,11 @@ def _simple_to_avro(kind: pa.DataType, name: str) -> _AvroSchema:
     ):
         if kind in candidates:
             return result
+    if types.is_null(kind):
+        raise SchemaError(
+            f"column {name!r} holds nulls only, and so has no type: declare its type when the table is created, or "
+            "leave it out"
+        )
     raise SchemaError(f"column {name!r}: Hudi tables cannot hold {kind}; cast or drop it")
 
 

@@ -23,6 +23,7 @@ from table_format.errors import (
     HudiError,
     NoSpaceError,
     OptionError,
+    RecordError,
     SchemaError,
     TableExistsError,
     TableNotFoundError,
@@ -164,6 +165,31 @@ def test_the_summary_of_a_delete() -> None:
     assert re.fullmatch(
         r"delete from t, instant \d+: 0 rows inserted, 0 updated, 1 deleted; 1 file, 0.0 MB, .* s\n", printed
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("long.csv", "id,v\n99999999999999999999,1\n99999999999999999998,2\n"),
+        ("mixed.csv", "id,v\n90071992547409931,1\n90071992547409932,2\n1.5,3\n"),
+        ("long.json", '{"id": 99999999999999999999, "v": 1}\n{"id": 99999999999999999998, "v": 2}\n'),
+    ],
+)
+def test_whole_numbers_are_not_rounded(name: str, text: str) -> None:
+    Path(name).write_text(text)
+    with pytest.raises(RecordError, match=r"column 'id' has whole numbers of 17 digits or more"):
+        run("write", "t", "--key", "id", name)
+    run("create", "t", "--key", "id", "--schema", "id decimal(38,1), v bigint")
+    assert summary("write", "t", name)["rows_inserted"] == len(text.splitlines()) - name.endswith("csv")
+    Path("floats.csv").write_text("id,v\n1,1e30\n2,0.12345678901234567890\n3,1234567890123456.5\n")
+    Path("floats.json").write_text('{"id": 1, "v": 1e30, "a": "12345678901234567890"}\n{"id": 2, "v": 0.5}\n')
+    for each in ("floats.csv", "floats.json"):
+        run("write", each.replace(".", "_"), "--key", "id", each)
+
+
+def test_the_summary_of_an_overwrite() -> None:
+    run("write", "t", "--key", "id", "teas.csv")
+    assert "; 1 file group replaced, 1 file, " in run("write", "t", "--operation", "insert_overwrite_table", "teas.csv")
 
 
 def test_python_runs_the_package(folder: Path) -> None:
