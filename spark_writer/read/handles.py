@@ -82,6 +82,19 @@ class Handles:
         """An object of an interface of Java with one method, which a handle implements."""
         return self.root.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(kind, handle)
 
+    def compiled(self, name: str, source: str, beside: Any) -> Any:
+        """The constructor without arguments of a class in Java, compiled by Janino as Spark's own generated code is.
+
+        Args:
+            name: of the class, which is in no package.
+            source: its text.
+            beside: a class whose loader knows those that the text names.
+        """
+        compiler = self.root.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(beside.getClassLoader())
+        compiler.cook(source)
+        return compiler.getClassLoader().loadClass(name).getConstructor(self.array("java.lang.Class", []))
+
     def type_of(self, name: str) -> Any:
         """A class."""
         return self.root.java.lang.Class.forName(name)

@@ -24,6 +24,7 @@ from catalog.snapshots.snapshot import Snapshot
 from catalog.table import READ_OPTIMIZED, SNAPSHOT, Table, TableOptions
 from spark_writer.read.dataframe import scan_frame
 from spark_writer.read.jvm import Jvm, elements
+from spark_writer.read.refused_changes import refuse_changes
 from spark_writer.session import SPARK_CATALOG, entry_place, is_hudi_entry, table_entry
 from table_format.errors import ArgumentError, HudiError, OptionWarning, TableNotFoundError
 
@@ -115,6 +116,7 @@ class SessionNames:
         self._tables: dict[str, _NamedTable] = {}
         self._state: Any = self._jvm.java_session.sessionState()
         self._catalyst: Any = self._jvm.root.org.apache.spark.sql.catalyst
+        refuse_changes(self._jvm)
         function = self._jvm.raising(self)
         information = self._catalyst.expressions.ExpressionInfo("hudi_catalog", _FUNCTION)
         # with a database it counts as persistent, so that persistent views may be over the names

@@ -141,7 +141,4 @@ def _compiled(handles: Handles) -> Any:
         "parameters": ", ".join(f"{kind} {name}" for kind, name in zip(names, arguments, strict=True)),
         "arguments": ", ".join(f"sound({name})" if name == arguments[place] else name for name in arguments),
     }
-    compiler = handles.root.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(spark.getClassLoader())
-    compiler.cook(source)
-    return compiler.getClassLoader().loadClass(_NAME).getConstructor(handles.array("java.lang.Class", []))
+    return handles.compiled(_NAME, source, spark)

@@ -86,12 +86,18 @@ def check_writes_are_refused(spark: SparkSession, name: str, path: str) -> None:
         f"INSERT INTO {name} VALUES (1)",
         f"TRUNCATE TABLE {name}",
         f"DELETE FROM {name} WHERE id = 3",
+        f"UPDATE {name} SET v = 0",
+        f"MERGE INTO {name} AS t USING (SELECT 3 AS id) AS s ON t.id = s.id WHEN MATCHED THEN DELETE",
     ):
         error = str(error_of(lambda statement=statement: spark.sql(statement)))
         assert error != "None", statement
         if statement.startswith("INSERT"):
             assert "view" in error.lower(), (statement, error)
             assert "INTERNAL_ERROR" not in error, (statement, error)
+        elif not statement.startswith("TRUNCATE"):
+            verb = statement.partition(f" {name}")[0]
+            assert error.startswith(f"Spark cannot change a view by {verb}; "), (statement, error)
+            assert f'hudi_catalog.sql(spark, "{verb} ...")' in error, (statement, error)
     frame = spark.table(name)
     assert error_of(lambda: frame.write.insertInto(name)) is not None
     assert error_of(lambda: frame.writeTo(name).append()) is not None
