@@ -27,6 +27,8 @@ from pushdown.walk import fold, leaves, rebuilt
 
 _Bind = Callable[[Predicate, ResolvedColumn, str], HudiExpression]
 _NULL_TESTS = frozenset({Op.IS_NULL, Op.NOT_NULL})
+#: Functions whose results are texts in every engine.
+_OF_TEXT = frozenset({"lower", "ltrim", "md5", "replace", "reverse", "rtrim", "soundex", "substring", "trim", "upper"})
 
 
 def is_narrowed(bound: HudiExpression) -> bool:
@@ -124,7 +126,7 @@ def _strict(
     if predicate.op not in _NULL_TESTS and not predicate.values:
         return None
     safe = predicate.op in {Op.NULL_SAFE_EQ, Op.NULL_SAFE_NE}
-    if any(_is_beyond(value) or (safe and value is None) for value in predicate.values):
+    if any(_is_beyond(value) or (safe and _may_be_null(value, function)) for value in predicate.values):
         return None
     return ImageTest(
         reason=reason,
@@ -136,6 +138,13 @@ def _strict(
         result_type=None,
         time_zone=time_zone,
     )
+
+
+def _may_be_null(value: Any, function: Function) -> bool:
+    """Whether a literal is null, or a text beside something else, which without ANSI mode Spark may take for null."""
+    if isinstance(value, str):
+        return function.name not in _OF_TEXT
+    return value is None or (isinstance(value, Typed) and isinstance(value.value, str))
 
 
 def _is_beyond(value: Any) -> bool:

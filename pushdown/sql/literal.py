@@ -101,6 +101,9 @@ def _negative(value: Any) -> Any:
     plain = value.value if isinstance(value, Typed) else value
     if isinstance(plain, bool) or not isinstance(plain, int | float | decimal.Decimal):
         return NOT_A_LITERAL
+    bits = [value.type.bit_width] if isinstance(value, Typed) else [32, 64]
+    if isinstance(plain, int) and any(plain == -(2 ** (one - 1)) for one in bits):
+        return NOT_A_LITERAL  # its type has no such number: engines stop, or wrap, or take a wider type
     # Of a Decimal, unary minus would round to the context's precision.
     negated = plain.copy_negate() if isinstance(plain, decimal.Decimal) else -plain
     return replace(value, value=negated) if isinstance(value, Typed) else negated

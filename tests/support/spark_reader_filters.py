@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import functools
 import re
 import tempfile
@@ -139,6 +140,23 @@ def check_escapes_in_patterns(spark: SparkSession, path: str) -> None:
         without = frame.where("name LIKE 'zz%'")
         assert [row.id for row in without.collect()] == [2]
         assert "1 of 3 files" in explain_scan(without)
+
+
+def check_literals_that_are_null_without_ansi_mode(spark: SparkSession, path: str) -> None:
+    """A text that is no number is null beside one, and the least integer is its own negative."""
+    with tempfile.TemporaryDirectory() as folder, conf(spark, spark_sql_ansi_enabled="false"):
+        columns = "id int, d decimal(9, 2), f float, p string"
+        table = create_table(Path(folder) / "t", columns, record_key="id", partition_by="p", buckets=1)
+        table.insert([{"id": 1, "p": "a"}, {"id": -(2**31), "d": decimal.Decimal("1.5"), "f": 1.5, "p": "b"}])
+        for condition, wanted in (
+            ("d <=> 'x'", [1]),
+            ("f - 1 <=> 'x'", [1]),
+            ("CAST(f AS int) <=> CAST('2024-01-01' AS int)", [1]),
+            ("NOT d <=> 'x'", [-(2**31)]),
+            ("id = -(-2147483648)", [-(2**31)]),
+        ):
+            rows = table.to_spark(spark, condition)
+            assert [row.id for row in rows.collect()] == wanted, condition
 
 
 def check_columns_that_came_and_widened_since(spark: SparkSession, path: str) -> None:

@@ -221,6 +221,10 @@ def test_files_of_nulls_are_left_out(text):
 def test_null_safe_comparisons_and_null_tests_of_strict_functions():
     assert truths("soundex(a) <=> 'X'", pa.string(), None, None, nulls=10) == "F"
     assert truths("soundex(a) IS NULL", pa.string(), None, None, nulls=10) == "T"
+    # Spark without ANSI mode takes a text that is no number for null.
+    for text in ("a - 1 <=> 'x'", "a - 1 <=> CAST('x' AS FLOAT)", "CAST(a AS INT) <=> CAST('x' AS INT)"):
+        assert "T" in truths(text, pa.float32(), None, None, nulls=10)
+        assert "F" in truths(f"NOT {text}", pa.float32(), None, None, nulls=10)
     assert truths("soundex(a) IS NULL", pa.string(), "a", "z") == "TF"
     assert truths("soundex(a) IS NOT NULL", pa.string(), None, None, nulls=10) == "F"
     # Spark may answer for rows of null beside numbers beyond all integers.

@@ -60,6 +60,9 @@ def test_constants_are_folded(dialect: str, text: str, same: str) -> None:
         ("trino", "i = 2147483647 + 1"),  # an error in Trino, and wraps in Hive
         ("hive", "i = 2147483647 + 1"),
         ("spark", "i = CAST(100 AS TINYINT) + CAST(100 AS TINYINT)"),
+        ("spark", "i = -(-2147483648)"),
+        ("spark", "i = - -9223372036854775808L"),
+        ("hive", "i = -(-2147483648)"),
         ("trino", "i = 1 / 0"),
         ("trino", "i = 1 % 0"),
         ("spark", "i = 7 / 2"),  # 3.5
