@@ -5,6 +5,7 @@ Also those of an SQL insert, whose values are taken into the table's columns by 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property, reduce
@@ -43,6 +44,8 @@ from table_writer.writer import selected_columns
 #: The place among parameters of a join's condition that is a Column.
 ON: Final = "on"
 _UNHELD: Final = "hudi-catalog: "
+#: What Spark 4 adds to a message.
+_SQL_STATE: Final = re.compile(r"\.? SQLSTATE: \w+$")
 _VALUE: Final = "_hudi_catalog_value_"
 _PLACE: Final = _VALUE + "{}"
 
@@ -392,7 +395,7 @@ def values_held() -> Iterator[None]:
         _, marker, reason = str(error).partition(_UNHELD)
         if not marker:
             raise
-        raise RecordError(reason.splitlines()[0].removesuffix("'")) from None
+        raise RecordError(_SQL_STATE.sub("", reason.splitlines()[0]).removesuffix("'")) from None
 
 
 def inserted_rows(

@@ -127,11 +127,11 @@ def test_inserts(spark: SparkSession, place: str) -> None:
     more = {10: ("a", 1, "x"), 11: ("b", None, "y"), 21: ("b", None, "M"), 22: ("a", None, None)}
     more |= {30: ("b", None, None), 40: ("a", 4, "p")}
     assert content(place) == {**FIRST, **more}
-    for text in (
-        "INSERT INTO orders VALUES (60, 'a', 10000000000, 'x')",
-        "INSERT INTO orders SELECT 60, 'a', 'many', 'x'",
+    for text, value in (
+        ("INSERT INTO orders VALUES (60, 'a', 10000000000, 'x')", "10000000000"),
+        ("INSERT INTO orders SELECT 60, 'a', 'many', 'x'", "many"),
     ):
-        with pytest.raises(RecordError, match="column n is int"):
+        with pytest.raises(RecordError, match=rf"^column n is int, which does not hold the value {value}$"):
             change(spark, text)
     with conf(spark, spark_sql_sources_partitionOverwriteMode="dynamic"):
         change(spark, "INSERT OVERWRITE orders VALUES (2, 'a', 20, 'z')")
