@@ -17,6 +17,7 @@ SPARK: Final = "spark"
 Name = tuple[str, ...]
 
 _WORD: Final = re.compile(r"[^\W\d]\w*")
+_OF_THE_PAST: Final = re.compile(r"\s*(?:FOR\s+)?(?:SYSTEM_)?(?:TIMESTAMP|TIME|VERSION)\s+AS\s+OF\b", re.IGNORECASE)
 _OPEN: Final = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSE: Final = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
@@ -172,6 +173,9 @@ def with_replaced_paths(text: str, database: str, made: Callable[[str], str]) ->
         text: SQL.
         database: whose tables are meant.
         made: the words for a path.
+
+    Raises:
+        FilterSyntaxError: a state of the past is asked for, which these words cannot stand for.
     """
     changes = []
     tokens = _words_of(text)
@@ -180,5 +184,10 @@ def with_replaced_paths(text: str, database: str, made: Callable[[str], str]) ->
         if token.token_type is TokenType.IDENTIFIER and "/" in token.text and dot.token_type is TokenType.DOT:
             before = tokens[place - 3].token_type if place > 2 else None
             if name.text.casefold() == database and before is not TokenType.DOT:
+                if _OF_THE_PAST.match(text, token.end + 1):
+                    raise FilterSyntaxError(
+                        f"{token.text}: a statement reads tables at their newest state; for one of the past register a "
+                        "view: table.to_df(as_of=...).createOrReplaceTempView(name)"
+                    )
                 changes.append((name.start, token.end + 1, made(token.text)))
     return replaced(text, changes)
