@@ -287,6 +287,7 @@ def test_a_table_goes_to_another_process(tmp_path: Path) -> None:
         tmp_path / "t", "id bigint, at timestamp", record_key="id", buckets=1, time_zone="UTC"
     )
     table.upsert([{"id": 1}])
+    assert table.scan().count() == 1  # at whose state it stays
     other = pickle.loads(pickle.dumps(table))  # our own
     noon = dt.datetime(2026, 1, 31, 12)  # noqa: DTZ001
     assert other.upsert([{"id": 1, "at": noon}, {"id": 2}]).rows_updated == 1
