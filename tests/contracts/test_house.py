@@ -32,6 +32,8 @@ def folder(name: str) -> str:
 def importers() -> dict[str, set[str]]:
     by_target: dict[str, set[str]] = defaultdict(set)
     for name, targets in graph().items():
+        if name.endswith(".__main__"):  # starts what pyproject.toml names as the command
+            continue
         for target in targets & MODULES.keys() - {name}:
             by_target[target].add(name)
     return by_target
