@@ -72,7 +72,7 @@ def test_local_workers_run_the_drivers_python(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "1 rows inserted" in done.stdout
+    assert ": 1 row inserted" in done.stdout
 
 
 def test_decimals_go_through_as_longs_where_they_fit(spark: SparkSession) -> None:
