@@ -36,7 +36,6 @@ KEYS = (STATISTICS_MEMORY,)
 SNAPSHOT, READ_OPTIMIZED = "snapshot", "read_optimized"
 QUERY_TYPES = (SNAPSHOT, READ_OPTIMIZED)
 _NARROW_SNAPSHOTS = 8
-_STATE = frozenset({"_lock", "_pinned", "_snapshot", "_narrow", "_older"})
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,9 @@ class Table:
 
     def __getstate__(self) -> dict[str, Any]:
         # a copy, as in another process, is at the table's newest state when it is first used
-        return {name: value for name, value in vars(self).items() if name not in _STATE}
+        fresh = object.__new__(type(self))
+        fresh._begin()
+        return {name: value for name, value in vars(self).items() if name not in vars(fresh)}
 
     def __setstate__(self, values: dict[str, Any]) -> None:
         vars(self).update(values)

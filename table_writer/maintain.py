@@ -29,6 +29,7 @@ from table_writer.plan import option_registry as registry
 from table_writer.plan.options import WriteOptions
 from table_writer.repair import RepairReport, foresee_settling, repair, settle_locked
 from table_writer.services.clean import CleanReport, clean, is_due
+from table_writer.summary import counted
 from table_writer.timeline.instants import table_lock
 from table_writer.timeline.options import TTL_DAYS, ProtocolOptions
 
@@ -206,10 +207,6 @@ def _step(service: Service, upkeep: Upkeep, *, dry_run: bool) -> Step:
     return Step(service.name, (PLANNED if dry_run else DONE) if summary else NOTHING, summary, report)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _settle(upkeep: Upkeep) -> RepairReport:
     with table_lock(upkeep.client, upkeep.protocol):
         return settle_locked(upkeep.client, upkeep.protocol)
@@ -222,14 +219,14 @@ def _settled(report: RepairReport) -> str:
         (len(report.leftovers), "leftover"),
         (len(report.files), "file"),
     )
-    return ", ".join(_count(number, noun) for number, noun in parts if number)
+    return ", ".join(counted(number, noun) for number, noun in parts if number)
 
 
 def _expired(report: ExpiryReport) -> str:
     if not report.partitions:
         return ""
-    partitions = _count(len(report.partitions), "partition")
-    return f"{partitions} of {_count(report.files, 'file')}, {bytes_text(report.bytes)}"
+    partitions = counted(len(report.partitions), "partition")
+    return f"{partitions} of {counted(report.files, 'file')}, {bytes_text(report.bytes)}"
 
 
 def _clean(upkeep: Upkeep, *, dry_run: bool) -> CleanReport:
@@ -242,7 +239,7 @@ def _clean(upkeep: Upkeep, *, dry_run: bool) -> CleanReport:
 def _cleaned(report: CleanReport) -> str:
     if not report.files:
         return ""
-    return f"{_count(report.files, 'file')} of {_count(report.partitions, 'partition')}, {bytes_text(report.bytes)}"
+    return f"{counted(report.files, 'file')} of {counted(report.partitions, 'partition')}, {bytes_text(report.bytes)}"
 
 
 def _indexed(report: IndexUpkeep) -> str:
@@ -277,13 +274,13 @@ def _foresee_archive(upkeep: Upkeep) -> ArchiveReport:
 def _archived(report: ArchiveReport) -> str:
     if not report.files:
         return ""
-    both = f"{_count(len(report.instants), 'instant')}, and {report.metadata_instants:,} of the metadata table"
-    return f"{both}; {_count(report.files, 'file')}"
+    both = f"{counted(len(report.instants), 'instant')}, and {report.metadata_instants:,} of the metadata table"
+    return f"{both}; {counted(report.files, 'file')}"
 
 
 def _repaired(report: RepairReport) -> str:
     settled = _settled(dataclasses.replace(report, files=()))
-    files = f"{_count(len(report.files), 'file')} of no instant, {bytes_text(report.bytes)}" if report.files else ""
+    files = f"{counted(len(report.files), 'file')} of no instant, {bytes_text(report.bytes)}" if report.files else ""
     return ", ".join(text for text in (settled, files) if text)
 
 

@@ -95,7 +95,7 @@ class WriteSummary:
         if self.replayed:
             return f"{self._title()}: nothing written, instant {self.instant} holds this batch"
         return (
-            f"{self._title()}, instant {self.instant}: {_counted(self.rows_inserted, 'row')} inserted, "
+            f"{self._title()}, instant {self.instant}: {counted(self.rows_inserted, 'row')} inserted, "
             f"{self.rows_updated:,} updated, {self.rows_deleted:,} deleted; {self._files()}, "
             f"{self.bytes_written / 1e6:,.1f} MB{self._surgery()}, {self.seconds:.1f} s"
         )
@@ -104,8 +104,8 @@ class WriteSummary:
         return f"{self.operation} {'from' if self.operation in _DELETES else 'into'} {self.table}"
 
     def _files(self) -> str:
-        replaced = f"{_counted(self.groups_replaced, 'file group')} replaced, " if self.groups_replaced else ""
-        return replaced + _counted(self.files_written, "file")
+        replaced = f"{counted(self.groups_replaced, 'file group')} replaced, " if self.groups_replaced else ""
+        return replaced + counted(self.files_written, "file")
 
     def _surgery(self) -> str:
         if not self.files_spliced:
@@ -141,5 +141,6 @@ class WriteSummary:
         return table
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """A number of things, as text: `1 file`, `1,000 files`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

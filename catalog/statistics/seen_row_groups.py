@@ -8,14 +8,16 @@ the largest file of a commit.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from catalog.concurrency.caches import LruCache
 from table_format.base_file.footer import BaseFileFooter, footer
-from table_format.codecs.arrow_numpy import one_chunk, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import CorruptFileError, MissingFileError, StorageError
+from table_format.slices.file_slices import with_paths
 from table_format.storage import Storage
 
 MOST_FOOTERS = 8
@@ -85,10 +87,8 @@ def _largest(files: pa.Table) -> list[str]:
     if len(rows) > _LARGEST:
         rows = np.argpartition(sizes, -_LARGEST)[-_LARGEST:]
     rows = rows[np.argsort(-sizes[rows], kind="stable")]
-    paths: dict[str, str] = {}
-    for row in rows[sizes[rows] >= 0].tolist():
-        partition, name, instant = (files.column(c)[row].as_py() for c in ("partition", "file_name", "instant"))
-        paths.setdefault(str(instant), f"{partition}/{name}" if partition else str(name))
-        if len(paths) == MOST_FOOTERS:
-            break
-    return list(paths.values())
+    chosen = with_paths(files.select(["partition", "file_name", "instant"]).take(from_numpy(rows[sizes[rows] >= 0])))
+    paths: dict[Any, str] = {}
+    for instant, path in zip(chosen.column("instant").to_pylist(), chosen.column("path").to_pylist(), strict=True):
+        paths.setdefault(instant, str(path))
+    return list(paths.values())[:MOST_FOOTERS]

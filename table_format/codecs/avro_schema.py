@@ -52,6 +52,15 @@ def arrow_to_avro(schema: pa.Schema, table_name: str, *, meta_fields: bool = Fal
     return {"type": "record", "name": f"{name}_record", "namespace": f"hoodie.{name}", "fields": fields}
 
 
+def check_type(field: pa.Field[Any]) -> None:
+    """Refuse a column of a type that tables lack, whatever its name.
+
+    Raises:
+        SchemaError: the type, or one in it, or the name of a member.
+    """
+    _type_to_avro(field.type, field.name, "")
+
+
 def avro_text(schema: Mapping[str, Any]) -> str:
     """Avro schema JSON as Java writes it: no spaces, non-ASCII text unescaped."""
     return json.dumps(schema, separators=(",", ":"), ensure_ascii=False)

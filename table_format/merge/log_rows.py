@@ -116,7 +116,7 @@ class BlockReader:
             reason = f"records without {lost[0]}, in a table that has it in all files"
             raise CorruptFileError(block.path, block.offset, reason)
         for name in self.rules.ordering_fields if self.rules.by_ordering else ():
-            if _column_of(name, self.schema) not in names:
+            if _parts_of(name, self.schema)[0] not in names:
                 raise UnsupportedTableError(f"{block.path}: a partial update without the ordering field {name!r}")
         table = conform(table, self.schema)
         return table, record_keys(table, self.rules.keys, block.path), names
@@ -151,8 +151,7 @@ class BlockReader:
         """The columns of a delete block's ordering values; a nested one is in a struct that has nothing else."""
         columns: dict[str, Any] = {}
         for place, name in enumerate(self.rules.ordering_fields):
-            column = _column_of(name, self.schema)
-            inner = name.split(".")[1:] if column != name else []
+            column, *inner = _parts_of(name, self.schema)
             kind = _kind_of(self.schema.field(column).type, inner)
             values = self._ordering(records, place, pa.field(name, kind), path)
             columns[column] = _put(columns.get(column), self.schema.field(column).type, inner, values)
@@ -252,17 +251,16 @@ def merge_columns(schema: pa.Schema, rules: MergeRules) -> list[str]:
     """Columns used by merging besides the record key; of a nested ordering field the one that holds it."""
     names = [name for name in (IS_DELETED, OPERATION, rules.delete_field) if name]
     for name in rules.ordering_fields if rules.by_ordering else ():
-        column = _column_of(name, schema)
-        inner = name.split(".")[1:] if column != name else []
+        column, *inner = _parts_of(name, schema)
         if column not in schema.names or _kind_of(schema.field(column).type, inner) is None:
             raise UnsupportedTableError(f"the ordering field {name!r} is not a column; merging of log files needs it")
         names.append(column)
     return [name for name in schema.names if name in names]
 
 
-def _column_of(field: str, schema: pa.Schema) -> str:
-    """The column of an ordering field; `a.b` is a member of the struct `a`."""
-    return field if field in schema.names else field.partition(".")[0]
+def _parts_of(field: str, schema: pa.Schema) -> list[str]:
+    """The column of an ordering field, and the members below it: `a.b` is one of the struct `a`."""
+    return [field] if field in schema.names else field.split(".")
 
 
 def _kind_of(kind: Any, path: Sequence[str]) -> Any:

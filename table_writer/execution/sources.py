@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 import pyarrow.dataset
 
-from table_format.codecs.avro_schema import arrow_to_avro, sanitize_name
+from table_format.codecs.avro_schema import check_type
 from table_format.errors import ArgumentError, SchemaError
 from table_format.meta_columns import IS_DELETED, META_COLUMNS
 from table_format.schema.evolution import conform, storage_schema
@@ -53,9 +53,8 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
                 f"column {path!r}: Hudi tables cannot hold timestamps without a time zone; cast it to "
                 "pyarrow.timestamp('us', 'UTC')"
             )
-        # a column of nulls may get its type from the table, or be left out; and other names are refused with their role
-        if not holds(field.type, pa.types.is_null) and sanitize_name(field.name) == field.name:
-            arrow_to_avro(pa.schema([field]), "rows")
+        if not holds(field.type, pa.types.is_null):  # such a column may get its type from the table, or be left out
+            check_type(field)
     return pa.schema([_with_comment_only(field) for field in stored])
 
 
