@@ -18,6 +18,7 @@ SPLIT_SIZE = "hoodie.catalog.scan.split.size"
 BLOCK_SIZE = "hoodie.parquet.block.size"
 UNIQUE_KEYS = "hoodie.catalog.scan.unique.keys"
 SAMPLE = "hoodie.catalog.scan.sample"
+DRIVER_BYTES = "hoodie.catalog.scan.driver.bytes"
 HOLES = "hoodie.read.timeline.holes.resolution.policy"
 # Names that the proposals of the bucket index (RFC-29) used, before it was released under others.
 _ALIASES = {
@@ -40,6 +41,7 @@ _KEYS = (
     UNIQUE_KEYS,
     HOLES,
     SAMPLE,
+    DRIVER_BYTES,
 )
 _SAMPLE = re.compile(r"([0-9]{1,9})\s*/\s*([0-9]{1,9})", re.ASCII)
 
@@ -102,6 +104,8 @@ class ScanOptions:
         end_at_holes: an incremental range of table version 6 ends before the oldest pending write that a newer write
             overtook, instead of being refused; `hoodie.read.timeline.holes.resolution.policy` = BLOCK.
         sample: the buckets whose rows are wanted; None for all; `hoodie.catalog.scan.sample`.
+        driver_bytes: Spark's driver reads up to four files of together at most this many bytes by itself, if it is
+            asked for their rows, 0 for none; `hoodie.catalog.scan.driver.bytes`.
     """
 
     bucket_count: int | None = None
@@ -114,6 +118,7 @@ class ScanOptions:
     unique_keys: bool = False
     end_at_holes: bool = False
     sample: Sample | None = None
+    driver_bytes: int = 8 * 1024 * 1024
 
     @classmethod
     def parse(cls, options: Mapping[str, str] | None) -> ScanOptions:
@@ -136,4 +141,5 @@ class ScanOptions:
             unique_keys=flag(values, UNIQUE_KEYS),
             end_at_holes=choice(values, HOLES, "FAIL", ("FAIL", "BLOCK")) == "BLOCK",
             sample=Sample.parse(values[SAMPLE]) if SAMPLE in values else None,
+            driver_bytes=whole_number(values, DRIVER_BYTES, cls.driver_bytes, 0),
         )

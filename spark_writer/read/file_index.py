@@ -26,10 +26,12 @@ from pyspark.sql.types import IntegerType, StructType
 
 from catalog.planner import Plan
 from catalog.scan import Scan
+from catalog.snapshots.scan_options import DRIVER_BYTES
 from catalog.snapshots.snapshot import Snapshot
 from pushdown.expression import HudiExpression, all_of
 from pushdown.verdict import CannotPrune
 from spark_writer.filters import from_catalyst
+from spark_writer.read.driver_rows import read_in_driver
 from spark_writer.read.generations import Generation, is_order_kept
 from spark_writer.read.jvm import Jvm, elements
 from spark_writer.read.parquet_format import parquet_format
@@ -148,6 +150,7 @@ def native_frame(session: SparkSession, files: NativeFiles) -> DataFrame:
         UnsupportedTableError: the session is not a classic one with pinned threads.
     """
     index = SnapshotFileIndex(Jvm(session), files)
+    read_in_driver(index.jvm)
     # `SparkSession.baseRelationToDataFrame` is Spark's developer API, in 3.5 and 4.x alike
     frame: Any = index.jvm.java_session.baseRelationToDataFrame(index.relation())
     return DataFrame(frame, session)
@@ -187,7 +190,7 @@ class SnapshotFileIndex:
     def relation(self) -> Any:
         """The relation of Spark that reads these files; each passes this object to the JVM once."""
         jvm = self.jvm
-        options = jvm.map(dict(READER_OPTIONS))
+        options = jvm.map({**READER_OPTIONS, DRIVER_BYTES: str(self._files.scan.options.driver_bytes)})
         schema, reader = jvm.schema(self._files.schema.json()), parquet_format(jvm.made)
         return jvm.sources.HadoopFsRelation(
             self, self._partition_schema, schema, jvm.nothing, reader, options, jvm.java_session

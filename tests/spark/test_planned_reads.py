@@ -23,6 +23,7 @@ from spark_writer.read.jvm import why_unreachable
 from table_format.errors import OptionError, UnsupportedTableError
 from tests.support import golden_slices
 from tests.support.generated_reads import check_generated_filters
+from tests.support.spark_driver_rows import DRIVER_CHECKS
 from tests.support.spark_reader_filters import READER_CHECKS
 from tests.support.spark_reads import CHECKS, ZONES, conf, ids, make_kinds, make_table
 
@@ -36,9 +37,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return make_table(tmp_path_factory.mktemp("reads") / "t")
 
 
-@pytest.mark.parametrize("name", [*CHECKS, *READER_CHECKS])
+@pytest.mark.parametrize("name", [*CHECKS, *READER_CHECKS, *DRIVER_CHECKS])
 def test_reads(spark: SparkSession, path: str, name: str) -> None:
-    {**CHECKS, **READER_CHECKS}[name](spark, path)
+    {**CHECKS, **READER_CHECKS, **DRIVER_CHECKS}[name](spark, path)
 
 
 @pytest.fixture(scope="module")
