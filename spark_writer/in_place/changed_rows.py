@@ -22,7 +22,7 @@ from pyspark.sql.types import AtomicType, DataType, NullType, StringType, Struct
 from catalog.table import Table
 from pushdown.builder import col
 from pushdown.expression import HudiExpression, all_of
-from spark_writer.frame_rows import FrameRows
+from spark_writer.frame_rows import FrameRows, estimated_size
 from spark_writer.read.dataframe import scan_frame
 from spark_writer.read.generations import converted, is_converted
 from spark_writer.spark_types import arrow_schema, nested_names
@@ -48,6 +48,8 @@ _UNHELD: Final = "hudi-catalog: "
 _SQL_STATE: Final = re.compile(r"\.? SQLSTATE: \w+$")
 _VALUE: Final = "_hudi_catalog_value_"
 _PLACE: Final = _VALUE + "{}"
+_ROWS, _INSERTED, _MOVED = (f"_hudi_catalog_{name}" for name in ("rows", "inserted", "moved"))
+_FEW_BYTES: Final = 32 * 1024 * 1024
 
 
 class _HeldFrames(FrameRows, AbstractContextManager["_HeldFrames"]):
@@ -197,11 +199,12 @@ def _filter_of(change: Change, source: DataFrame) -> HudiExpression | None:
     if not pairs:
         return None
     keys = source.select(*map(_name, dict.fromkeys(name for _, name in pairs)))
-    few = keys.limit(MOST_VALUES + 1).collect()
-    if len(few) <= MOST_VALUES:
-        rows = pa.Table.from_pylist([row.asDict() for row in few], pa.schema([schema.field(n) for n in keys.columns]))
-        return filter_of_source(change.condition, change.schema, rows)
-    bounds: Any = keys.agg(*(one(_name(name)) for _, name in pairs for one in (F.min, F.max))).collect()[0]
+    ends = (one(_name(name)) for _, name in pairs for one in (F.min, F.max))
+    count, *bounds = keys.agg(F.count(F.lit(1)), *ends).collect()[0]
+    if count <= MOST_VALUES:
+        rows = [row.asDict() for row in keys.collect()]
+        values = pa.Table.from_pylist(rows, pa.schema([schema.field(name) for name in keys.columns]))
+        return filter_of_source(change.condition, change.schema, values)
     return all_of(
         *(
             col(name).is_null() & col(name).is_not_null()  # nothing equals null
@@ -345,27 +348,35 @@ def _check(change: Change, rows: DataFrame, names: Sequence[str], reader: Table 
     inserted = F.col(CLAUSE).isin(change.inserting) if change.inserting else F.expr("FALSE")
     numbers = (f"`{name.replace('`', '``')}`" for name in change.floating_identity)
     signs = [F.expr(negative_zero(number)) for number in numbers]  # groups take -0.0 for 0.0
-    records = rows.groupBy(*map(_name, change.identity), *signs).agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.sum(inserted.cast("bigint")).alias("inserted"),
-        F.first(moved, ignorenulls=True).alias("moved"),
+    # numbers only: Spark sorts the rows for an aggregate that holds anything else
+    records = (
+        _gathered(rows)
+        .groupBy(*map(_name, change.identity), *signs)
+        .agg(
+            F.count(F.lit(1)).alias(_ROWS),
+            F.sum(inserted.cast("bigint")).alias(_INSERTED),
+            F.sum(moved.isNotNull().cast("bigint")).alias(_MOVED),
+        )
     )
-    repeated = F.col("rows") > 1
-    facts: Any = records.agg(
-        F.sum("inserted"),
-        F.count(F.when(repeated, 1)),
-        F.first(F.when(repeated, F.struct(*map(_name, change.identity))), ignorenulls=True),
-        F.first("moved", ignorenulls=True),
-        F.sum("rows"),
-        F.first(F.when(repeated, F.col("rows")), ignorenulls=True),
-    ).collect()[0]
-    if facts[3] is not None:
-        raise moved_record(*facts[3])
+    repeated = F.col(_ROWS) > 1
+    facts: Any = records.agg(F.sum(_INSERTED), F.count(F.when(repeated, 1)), F.sum(_MOVED), F.sum(_ROWS)).collect()[0]
+    if facts[2]:
+        [[first]] = rows.select(moved.alias(_MOVED)).where(F.col(_MOVED).isNotNull()).take(1)
+        raise moved_record(*first)
     if change.source is not None and facts[1]:
-        record = facts[2].asDict()
-        raise repeated_record(facts[1], record, in_table=in_table(reader, record, facts[5]))
+        [first] = records.where(repeated).select(*map(_name, change.identity), _ROWS).take(1)
+        record = dict(zip(change.identity, first, strict=False))
+        raise repeated_record(facts[1], record, in_table=in_table(reader, record, first[_ROWS]))
     new = int(facts[0] or 0)
-    return new, int(facts[4] or 0) - new
+    return new, int(facts[3] or 0) - new
+
+
+def _gathered(rows: DataFrame) -> DataFrame:
+    """Rows of the cache, in one partition if they are few: a shuffle into 200 takes longer than they do."""
+    if not hasattr(rows, "_jdf"):  # over Spark Connect, which does not tell their size
+        return rows
+    rows.count()  # fills the cache, which then knows it
+    return rows.coalesce(1) if estimated_size(rows.select("*")) <= _FEW_BYTES else rows
 
 
 def _moved(change: Change, name: str) -> Column:
