@@ -228,10 +228,10 @@ final class RowsOfFiles {
             if (step instanceof FilterExec) {
                 ArrayList condition = new ArrayList();
                 condition.add(((FilterExec) step).condition());
-                stages.add(new Condition(
-                    new InterpretedProjection(org.apache.spark.api.python.PythonUtils.toSeq(condition), columns)));
+                %(sequence)s tested = copy(org.apache.spark.api.python.PythonUtils.toSeq(condition));
+                stages.add(new Condition(new InterpretedProjection(tested, columns)));
             } else {
-                stages.add(new InterpretedProjection(((ProjectExec) step).projectList(), columns));
+                stages.add(new InterpretedProjection(copy(((ProjectExec) step).projectList()), columns));
                 columns = ((ProjectExec) step).output();
             }
         }
@@ -241,6 +241,21 @@ final class RowsOfFiles {
             bound.add(new BoundReference(bound.size(), column.dataType(), column.nullable()));
         }
         copied = InterpretedUnsafeProjection.createProjection(org.apache.spark.api.python.PythonUtils.toSeq(bound));
+    }
+
+    // Expressions of this call alone, as each task has: some keep what they saw last, and other threads read as well.
+    private static %(sequence)s copy(%(sequence)s expressions) {
+        try {
+            java.io.ByteArrayOutputStream bytes = new java.io.ByteArrayOutputStream();
+            java.io.ObjectOutputStream written = new java.io.ObjectOutputStream(bytes);
+            written.writeObject(expressions);
+            written.close();
+            return (%(sequence)s) new Copies(new java.io.ByteArrayInputStream(bytes.toByteArray())).readObject();
+        } catch (java.io.IOException error) {
+            throw new IllegalStateException(error);
+        } catch (ClassNotFoundException error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     InternalRow[] taken() {
@@ -277,6 +292,22 @@ final class RowsOfFiles {
             }
         }
         taken.add(copied.apply(row).copy());
+    }
+}
+
+final class Copies extends java.io.ObjectInputStream {
+
+    Copies(java.io.InputStream bytes) throws java.io.IOException {
+        super(bytes);
+    }
+
+    // Of the loader of the thread, which knows the user's jars.
+    protected Class resolveClass(java.io.ObjectStreamClass one) throws java.io.IOException, ClassNotFoundException {
+        try {
+            return Class.forName(one.getName(), false, Thread.currentThread().getContextClassLoader());
+        } catch (ClassNotFoundException error) {
+            return super.resolveClass(one);
+        }
     }
 }
 

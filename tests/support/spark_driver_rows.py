@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,28 @@ def check_a_small_file_of_many_rows_is_left_to_tasks(spark: SparkSession, path: 
         for df, count, most in ((frame.where("n > 7"), 0, 0), (frame, 3, 0), (frame.where("hash(n) = 1"), 0, 1)):
             rows, jobs = _jobs(spark, lambda df=df: df.take(3))
             assert (len(rows), jobs) == (count, most), (len(rows), jobs)
+
+
+def check_threads_do_not_share_what_expressions_hold(spark: SparkSession, path: str) -> None:
+    """Variables of lambdas, and patterns that functions keep from the row before."""
+    count = 3000
+    columns = {
+        "id": pa.array(range(count)),
+        "t": [f"t{number}" for number in range(count)],
+        "p": [f"^t{number + number % 2}$" for number in range(count)],
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        table = create_table(Path(folder) / "t", "id bigint, t string, p string", record_key="id", buckets=1)
+        table.bulk_insert(pa.table(columns))
+        frame = open_table(Path(folder) / "t").to_spark(spark)
+        for text, wanted in (
+            ("exists(array(id, id + 1), x -> x % 7 = id % 7 AND x = id)", count),
+            ("regexp_replace(t, p, 'x') = 'x'", count // 2),
+        ):
+            selected = frame.where(text)
+            with ThreadPoolExecutor(4) as pool:
+                found = [*pool.map(lambda _, df=selected: len(df.collect()), range(24))]
+            assert found == [wanted] * 24, text
 
 
 def check_generated_filters_of_the_driver(spark: SparkSession, path: str) -> None:
