@@ -1,4 +1,4 @@
-"""Sorting of record keys by their bytes, eight bytes at a time as numbers instead of by comparing strings."""
+"""The order of record keys by their bytes: sorted eight bytes at a time, as numbers instead of by comparing strings."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ def sorted_order(keys: Any) -> Rows:
     """
     order = None if len(keys) < _FEW_ROWS or keys.null_count else _WordOrder(keys).order()
     return to_numpy(pc.sort_indices(keys)).astype(np.int64) if order is None else order
+
+
+def is_sorted(keys: Any) -> bool:
+    """Whether keys are in ascending order; equal neighbours are allowed."""
+    if len(keys) < 2:
+        return True
+    return bool(pc.all(pc.less_equal(keys.slice(0, len(keys) - 1), keys.slice(1))).as_py())
 
 
 class _WordOrder:

@@ -20,7 +20,7 @@ from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk
 from table_format.errors import UnsupportedTableError
 from table_format.keys.bucket_index import bucket_ids_of_keys
-from table_format.keys.key_order import sorted_order
+from table_format.keys.key_order import is_sorted, sorted_order
 from table_format.meta_columns import RECORD_KEY
 from table_format.slices.file_names import new_bucket_file_id
 from table_format.table.schema_history import read_columns
@@ -33,7 +33,6 @@ from table_writer.files.ordered_merge import file_batches
 from table_writer.files.rewrite import current_schema, few_valued_columns, write_moved
 from table_writer.metadata.index_deltas import DeltaCollector
 from table_writer.plan.plan import BUCKET_COLUMN, CurrentFile, FilePlan, KeyPlan, TaskIdentity
-from table_writer.rows.merge import is_sorted
 from table_writer.rows.slot_rows import Incoming
 
 _BATCH_ROWS: Final = 1 << 16

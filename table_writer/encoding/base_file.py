@@ -36,9 +36,9 @@ from table_format.codecs.avro_schema import avro_to_arrow
 from table_format.config.option_values import flag, fraction, whole_number
 from table_format.errors import CorruptFileError, OptionError
 from table_format.meta_columns import COMMIT_SEQNO, RECORD_KEY
-from table_format.schema.nested import holds
 from table_format.storage import Storage, stream_errors
 from table_writer.encoding.float_chunks import FloatChunks
+from table_writer.encoding.row_order import WrittenOrder
 
 _CODECS = {
     "ZSTD": "zstd",
@@ -267,7 +267,8 @@ def write_base_file_parts(
     Args:
         storage: the table's.
         path: of the new file; an existing file is replaced.
-        parts: one table or more, in record key order. The first one's columns decide how all are encoded.
+        parts: one table or more, in record key order; the footer says so if they are. The first one's columns decide
+            how all are encoded.
         avro_schema_json: the Avro schema with meta fields, to which columns are cast.
         options: write options, see `BaseFileOptions`.
         several: whether there may be more parts than one.
@@ -306,7 +307,8 @@ def encode_parts(
     """
     conformed = (as_schema(part, schema).replace_schema_metadata(None) for part in parts)
     collected: list[pq.FileMetaData] = []
-    floats = FloatChunks(several=several and any(holds(kind, pa.types.is_floating) for kind in schema.types))
+    floats = FloatChunks(several=several)
+    order = WrittenOrder()
     keys = _FooterKeys(settings)
     rows = 0
     writer: Any = None
@@ -314,8 +316,9 @@ def encode_parts(
         for part in conformed:
             size = settings.rows_per_group(part)
             floats.add(part, size)
+            order.add(part)
             if writer is None:
-                arguments = settings.writer_arguments(part)
+                arguments = {**settings.writer_arguments(part), "sorting_columns": order.sorting_columns(part.schema)}
                 writer = parquet.ParquetWriter(
                     floats.sink(stream), part.schema, metadata_collector=collected, store_schema=False, **arguments
                 )
@@ -331,7 +334,7 @@ def encode_parts(
         known = {**(footer_texts or {}), AVRO_SCHEMA: avro_schema_json, MODEL_NAME: "avro"}
         writer.add_key_value_metadata({**known, **(key_texts or keys.texts())})
         floats.hold()
-    metadata = floats.finish() or collected[0]
+    metadata = floats.finish(unsorted=order.claimed and order.broken) or collected[0]
     return BaseFileResult(stream.tell(), rows, metadata)
 
 

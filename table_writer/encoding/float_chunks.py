@@ -24,6 +24,7 @@ from table_format.base_file.footer_fields import (
     TAIL,
     ChunkField,
     FileField,
+    GroupField,
     MetadataField,
     StatisticsField,
     chunks_of,
@@ -112,22 +113,31 @@ class FloatChunks:
         if self._sink is not None:
             self._sink.held = []
 
-    def finish(self) -> pq.FileMetaData | None:
-        """Write what was held; returns the footer, None if it is the writer's own."""
+    def finish(self, *, unsorted: bool = False) -> pq.FileMetaData | None:
+        """Write what was held.
+
+        Args:
+            unsorted: row groups are not sorted, though the writer was told so before later rows came.
+
+        Returns:
+            The footer; None if it is the writer's own.
+        """
         if self._sink is None:
             return None
         data, stream = b"".join(self._sink.held or []), self._sink.stream
-        if not any(self._groups):
+        if not any(self._groups) and not unsorted:
             stream.write(data)
             return None
         size = int.from_bytes(data[-TAIL:-4], "little")
-        before, footer = data[: -TAIL - size], self._corrected(data[-TAIL - size : -TAIL])
+        before, footer = data[: -TAIL - size], self._corrected(data[-TAIL - size : -TAIL], unsorted=unsorted)
         stream.write(before + footer + len(footer).to_bytes(4, "little") + data[-4:])
         return parsed_by_pyarrow(footer)
 
-    def _corrected(self, footer: bytes) -> bytes:
+    def _corrected(self, footer: bytes, *, unsorted: bool) -> bytes:
         meta, _ = read_struct(footer)
         for group, leaves in zip(meta[FileField.GROUPS][1][1], self._groups, strict=True):
+            if unsorted:
+                group.pop(GroupField.SORTING, None)
             if leaves:
                 chunks = chunks_of(group)
                 chunks[:] = map(leaves.corrected, chunks)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from table_format.base_file.footer import footer
 from table_format.base_file.reader import base_file_batches
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk
-from table_format.keys.key_order import sorted_order
+from table_format.keys.key_order import is_sorted, sorted_order
 from table_format.meta_columns import META_FIELDS, RECORD_KEY
 from table_format.schema.evolution import conform
 from table_format.table.schema_history import SchemaHistory
@@ -23,7 +23,7 @@ from table_writer.execution.slot_rows import MemoryShare, some_in_one_piece
 from table_writer.files.file_change import FileChange, WrittenFile
 from table_writer.files.rewrite import ChangedKeys, current_schema, store_parts, written_in_parts
 from table_writer.plan.plan import CurrentFile, FilePlan
-from table_writer.rows.merge import is_sorted, merged_rows, merged_values, positions_after, with_constants
+from table_writer.rows.merge import merged_rows, merged_values, positions_after, with_constants
 from table_writer.rows.several_rows import Several
 from table_writer.rows.slot_rows import Incoming
 

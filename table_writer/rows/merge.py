@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
 from table_format.errors import RecordError, SchemaError
-from table_format.keys.key_order import sorted_order
+from table_format.keys.key_order import is_sorted, sorted_order
 from table_format.meta_columns import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from table_writer.encoding.meta_columns import constant
 from table_writer.plan.operations import Duplicates
@@ -287,10 +287,3 @@ def positions_after(ordered: Any, keys: Any) -> Rows:
         right = to_numpy(pc.less_equal(probe, keys)).astype(np.bool_) & open_
         low = np.where(right, middle + 1, low)
         high = np.where(open_ & ~right, middle, high)
-
-
-def is_sorted(keys: Any) -> bool:
-    """Whether keys are in ascending order; equal neighbours are allowed."""
-    if len(keys) < 2:
-        return True
-    return bool(pc.all(pc.less_equal(keys.slice(0, len(keys) - 1), keys.slice(1))).as_py())

@@ -27,6 +27,7 @@ from table_format.base_file.footer_fields import (
 )
 from table_format.codecs.thrift_compact import (
     BINARY,
+    FALSE,
     I16,
     I32,
     I64,
@@ -100,6 +101,10 @@ class Footer:
         """The row groups."""
         groups: list[Struct] = self.meta[FileField.GROUPS][1][1] if FileField.GROUPS in self.meta else []
         return groups
+
+    def leaf_of(self, column: str) -> int:
+        """The ordinal of a column that has one leaf."""
+        return next(ordinal for ordinal, leaf in enumerate(self.leaves) if leaf.column == column)
 
 
 def read_footer(source: Source) -> Footer:
@@ -250,6 +255,12 @@ def sorting_columns(group: Struct) -> list[int]:
     if GroupField.SORTING not in group:
         return []
     return [column[1][1] for column in group[GroupField.SORTING][1][1]]
+
+
+def with_sorting_column(group: Struct, leaf: int) -> Struct:
+    """A row group that is declared to be sorted by a leaf, ascending."""
+    column = {1: (I32, leaf), 2: (FALSE, False), 3: (FALSE, False)}
+    return {**group, GroupField.SORTING: (LIST, (STRUCT, [column]))}
 
 
 def place(struct: Struct, offset: int, size: int, offset_field: int, size_field: int) -> None:

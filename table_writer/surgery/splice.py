@@ -20,10 +20,12 @@ from table_format.base_file.footer_fields import (
     parsed_by_pyarrow,
 )
 from table_format.codecs.thrift_compact import STRUCT, Struct
+from table_format.meta_columns import RECORD_KEY
 from table_format.storage import Storage
 from table_format.threads import compute_threads
 from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.encoding.meta_columns import constant
+from table_writer.encoding.row_order import is_in_key_order
 from table_writer.surgery.encode import EncodedColumns, RowsToEncode, WriterArguments, encode_columns, rows_to_encode
 from table_writer.surgery.footer import (
     Footer,
@@ -35,6 +37,7 @@ from table_writer.surgery.footer import (
     read_footer,
     row_group_of,
     sorting_columns,
+    with_sorting_column,
 )
 from table_writer.surgery.page_index import moved_offset_indexes
 from table_writer.surgery.policy import CannotSplice
@@ -275,6 +278,8 @@ class _Splice:
         model = dict(old if old is not None else self._model())
         if old is None or not replaced.isdisjoint(sorting_columns(old)):
             model.pop(GroupField.SORTING, None)
+        if table is not None and is_in_key_order(table):
+            model = with_sorting_column(model, self.footer.leaf_of(RECORD_KEY))
         self.groups.append(row_group_of(model, chunks, rows, start, len(self.groups)))
 
     def _encode_next(self) -> None:

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from table_format.errors import RecordError, SchemaError
+from table_format.keys.key_order import is_sorted
 from table_writer.plan.operations import Duplicates
-from table_writer.rows.merge import is_sorted, merge_rows, positions_after, sorted_rows
+from table_writer.rows.merge import merge_rows, positions_after, sorted_rows
 from table_writer.rows.ordering import not_older, ordering_columns
 
 KEYS = st.lists(st.sampled_from(["a", "b", "c", "", "é", "日本", "𝄞", "\uffff", "aa", "ab"]), max_size=12)

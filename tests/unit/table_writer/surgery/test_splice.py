@@ -126,6 +126,19 @@ def test_sorting_columns_go_with_the_column_that_rows_are_sorted_by(folder):
     assert [len(result.metadata.row_group(group).sorting_columns) for group in range(3)] == [1, 0, 1]
 
 
+def test_encoded_row_groups_claim_the_order_of_record_keys_that_they_have(tmp_path):
+    def keyed(keys):
+        return pa.table({"_hoodie_file_name": ["f"] * len(keys), "_hoodie_record_key": keys, "v": range(len(keys))})
+
+    pq.write_table(keyed([f"k{n}" for n in range(6)]), tmp_path / "old.parquet", row_group_size=2, store_schema=False)
+    groups = {1: NewColumns(keyed(["k2", "k2x", "k3"])), 2: NewColumns(pa.table({"v": [7, 8]}))}
+    edit = FileEdit(groups, [keyed(["a", "b"]), keyed(["b", "a"])], {"_hoodie_file_name": "new"})
+    result = check_splice(str(tmp_path), edit)
+    claim, none = (pq.SortingColumn(1),), ()
+    claims = [result.metadata.row_group(number).sorting_columns for number in range(5)]
+    assert claims == [none, claim, none, claim, none]
+
+
 def test_all_rows_can_go(folder):
     result = check_splice(folder, FileEdit(dict.fromkeys(range(6), Dropped())))
     assert result.row_count == result.metadata.num_row_groups == 0
