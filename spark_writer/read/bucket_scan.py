@@ -20,11 +20,14 @@ from pyspark.sql import DataFrame
 
 from catalog.concurrency.caches import LruCache
 from catalog.planner import Plan
-from catalog.stages.placement import WORDS, KeyPlacement
+from catalog.stages.placement import WORDS
 from spark_writer.blocks import placements
-from spark_writer.read.file_index import READER_OPTIONS, NativeFiles
+from spark_writer.read.file_index import READER_OPTIONS
+from spark_writer.read.file_order import merged_in_order
 from spark_writer.read.jvm import Jvm, elements
 from spark_writer.read.parquet_format import parquet_format
+from spark_writer.read.placed_nodes import BucketSource
+from table_format.base_file.key_runs import Run
 from table_format.errors import UnsupportedTableError
 
 #: The column that holds a bucket's number, in a form by which Spark places rows.
@@ -37,6 +40,8 @@ _INSIDE: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
+    "spark.sql.join.preferSortMergeJoin": "true",
+    "spark.sql.execution.replaceHashWithSortAgg": "true",
 }
 _CATALYST: Final = "org.apache.spark.sql.catalyst"
 
@@ -84,27 +89,8 @@ def bucket_work(rdd: int) -> BucketWork | None:
     return _WORK.get(rdd)
 
 
-@dataclass(frozen=True, eq=False)
-class BucketSource:
-    """A leaf of Spark's logical plan that reads a table whose rows are placed by key.
-
-    Attributes:
-        leaf: Spark's LogicalRelation.
-        identity: of the table's state.
-        files: of the state.
-        placement: of its rows.
-    """
-
-    leaf: Any
-    identity: str
-    files: NativeFiles
-    placement: KeyPlacement
-
-    def largest(self, tasks: int) -> int:
-        """Bytes of the files that the largest of so many tasks reads."""
-        rows = self.files.part.rows
-        sizes = self.files.scan.snapshot.sizes[rows].astype(np.float64)
-        return int(np.bincount(self.placement.buckets.numbers[rows] % tasks, sizes, minlength=1).max())
+class UnorderedPlanError(UnsupportedTableError):
+    """Spark's planner sorts rows that it was told are sorted."""
 
 
 def placed_rows(
@@ -123,8 +109,7 @@ def placed_rows(
         The plan, whose columns are those of the leaf and `BUCKET`; and that column.
     """
     files, relation = source.files, source.leaf.relation()
-    plan = files.plan(filters, jvm.time_zone() if filters else "")
-    rows = plan.rows[np.isin(plan.rows, files.part.rows)]
+    plan, rows = source.chosen(jvm, filters)
     columns = [one for one in elements(source.leaf.output()) if wanted is None or one.exprId().id() in wanted]
     inside = [one for one in columns if one.name() not in files.partition_columns]
     of_path = [one for one in elements(source.leaf.output()) if one.name() in files.partition_columns]
@@ -144,16 +129,24 @@ def placed_rows(
     reader = parquet_format(jvm.made).buildReaderWithPartitionValues(
         jvm.java_session, relation.dataSchema(), partition_schema, schema, pushed, options, hadoop
     )
-    parts = _file_partitions(jvm, source, rows, tasks, partition_schema)
     file_options = jvm.root.org.apache.spark.sql.catalyst.FileSourceOptions(options)
-    rdd = jvm.sources.FileScanRDD(
-        jvm.java_session, reader, jvm.seq(parts), full, jvm.seq([]), jvm.map({}), file_options
-    )
+    runs = _runs(jvm, source, filters, tasks)
+    rest = (full, jvm.seq([]), jvm.map({}), file_options)
+    scans = [
+        jvm.sources.FileScanRDD(jvm.java_session, reader, jvm.seq(parts), *rest)
+        for parts in _file_partitions(jvm, source, tasks, partition_schema, runs)
+    ]
+    rdd, order = scans[0], []
+    if runs is not None:
+        [name] = source.placement.fields
+        ordinal = next(at for at, one in enumerate(inside) if one.name() == name)
+        rdd = merged_in_order(jvm, scans, ordinal, _disorder(source))
+        order = [_ascending(jvm, one) for one in (bucket, inside[ordinal])]
     partitioning = jvm.root.org.apache.spark.sql.catalyst.plans.physical.HashPartitioning(jvm.seq([bucket]), tasks)
     identity, texts = source.identity, tuple(str(one.toString()) for one in filters)
     _SCANS.put(int(rdd.id()), BucketScan(identity, texts, plan, len(rows), tasks))
     stats = jvm.root.org.apache.spark.sql.catalyst.plans.logical.Project(jvm.seq(columns), source.leaf).stats()
-    placed = _logical_rdd(jvm, [*inside, *of_path, bucket], rdd, partitioning, stats)
+    placed = _logical_rdd(jvm, [*inside, *of_path, bucket], rdd, partitioning, stats, order=order)
     if filters:
         catalyst = jvm.root.org.apache.spark.sql.catalyst
         placed = catalyst.plans.logical.Filter(reduce(catalyst.expressions.And, filters), placed)
@@ -177,8 +170,20 @@ def _struct(jvm: Jvm, columns: Sequence[Any]) -> Any:
     return jvm.schema(json.dumps({"type": "struct", "fields": fields}))
 
 
-def _file_partitions(jvm: Jvm, source: BucketSource, rows: NDArray[np.int64], tasks: int, schema: Any) -> list[Any]:
-    """A FilePartition a task; each file has the values of its partition's columns and its task's number."""
+def _runs(jvm: Jvm, source: BucketSource, filters: Sequence[Any], tasks: int) -> list[tuple[Run, ...]] | None:
+    """The sorted parts of each file, if rows are read in order."""
+    runs = source.runs(jvm, filters, tasks) if source.in_order else None
+    return None if isinstance(runs, str) else runs
+
+
+def _file_partitions(
+    jvm: Jvm, source: BucketSource, tasks: int, schema: Any, runs: Sequence[Sequence[Run]] | None
+) -> list[list[Any]]:
+    """A FilePartition a task; each file has the values of its partition's columns and its task's number.
+
+    With sorted parts of the files, several such lists, in each of which a task has one part at most.
+    """
+    rows = source.chosen(jvm)[1]
     task_of = source.placement.buckets.numbers[rows] % tasks
     values = _values(jvm, source, rows, placements(tasks)[task_of], schema)
     paths, sizes, millis = source.files.listed(rows)
@@ -188,10 +193,16 @@ def _file_partitions(jvm: Jvm, source: BucketSource, rows: NDArray[np.int64], ta
     for position, path in enumerate(paths.to_pylist()):
         size, value = int(sizes[position]), values[position]
         place = spark_path.fromPathString(path)
-        made = file(value, place, 0, size, nowhere, int(millis[position]), size, no_columns)
-        by_task[int(task_of[position])].append(made)
+        for start, length in [(0, size)] if runs is None else runs[position]:
+            made = file(value, place, start, length, nowhere, int(millis[position]), size, no_columns)
+            by_task[int(task_of[position])].append(made)
     name = "org.apache.spark.sql.execution.datasources.PartitionedFile"
-    return [jvm.sources.FilePartition(task, jvm.made.array(name, members)) for task, members in enumerate(by_task)]
+    width = max(1, *map(len, by_task))
+    turns = [slice(None)] if runs is None else [slice(turn, turn + 1) for turn in range(width)]
+    return [
+        [jvm.sources.FilePartition(task, jvm.made.array(name, members[turn])) for task, members in enumerate(by_task)]
+        for turn in turns
+    ]
 
 
 def _values(
@@ -214,11 +225,26 @@ def _values(
     return [made[int(number)] for number in inverse.reshape(-1)]
 
 
-def _logical_rdd(jvm: Jvm, columns: Sequence[Any], rdd: Any, partitioning: Any, stats: Any) -> Any:
+def _disorder(source: BucketSource) -> str:
+    [name], table = source.placement.fields, source.files.scan.snapshot.config.name
+    return (
+        f"{table}: rows of a file are not in the order of {name}, which its footer claims: "
+        "join and group DataFrames of to_df() instead"
+    )
+
+
+def _ascending(jvm: Jvm, column: Any) -> Any:
+    order = f"{_CATALYST}.expressions"
+    return jvm.companion(f"{order}.SortOrder").apply(column, jvm.companion(f"{order}.Ascending"), jvm.seq([]))
+
+
+def _logical_rdd(
+    jvm: Jvm, columns: Sequence[Any], rdd: Any, partitioning: Any, stats: Any, *, order: Sequence[Any] = ()
+) -> Any:
     name = "org.apache.spark.sql.execution.LogicalRDD"
     count = max(int(one.getParameterCount()) for one in jvm.made.type_of(name).getConstructors())
     nothing, some = jvm.nothing, jvm.root.scala.Some(stats)
-    before = [jvm.seq(columns), rdd, partitioning, jvm.seq([]), False]
+    before = [jvm.seq(columns), rdd, partitioning, jvm.seq(order), False]
     # Spark 4 has a stream besides, and 4.1 whether the statistics are those of a shuffle
     stream, last = ([nothing] if count > 8 else []), [False] * (count - 9)
     arguments = [*before, *stream, jvm.java_session, some, nothing, *last]
@@ -256,27 +282,36 @@ def of_plan(jvm: Jvm, plan: Any, session: Any = None) -> Any:
     return jvm.companion(name).ofRows(jvm.java_session if session is None else session, plan)
 
 
-def frozen(jvm: Jvm, plan: Any, report: tuple[str, ...]) -> Any:
+def frozen(jvm: Jvm, plan: Any, report: tuple[str, ...], *, may_sort: bool = True) -> Any:
     """A leaf that gives the rows of a plan of readings by bucket, which Spark plans now and for good.
 
     Spark trusts a placement by some of a join's keys only with an internal setting, which is set in a copy of the
     session: the user's own plans as before.
 
+    Args:
+        jvm: of the user's session.
+        plan: of readings by bucket.
+        report: a line for each join and group-by of the query.
+        may_sort: a join of it is to sort rows.
+
     Raises:
         UnsupportedTableError: Spark planned an exchange all the same.
+        UnorderedPlanError: or a join that sorts rows, and none is to.
     """
     session = jvm.java_session.cloneSession()
     for key, value in _INSIDE.items():
         session.conf().set(key, value)
-    return jvm.with_settings(lambda: _planned(jvm, plan, session, report), session)
+    return jvm.with_settings(lambda: _planned(jvm, plan, session, report, may_sort=may_sort), session)
 
 
-def _planned(jvm: Jvm, plan: Any, session: Any, report: tuple[str, ...]) -> Any:
+def _planned(jvm: Jvm, plan: Any, session: Any, report: tuple[str, ...], *, may_sort: bool) -> Any:
     execution = of_plan(jvm, plan, session).queryExecution()
     physical = execution.executedPlan()
     names = [str(node.getClass().getSimpleName()) for node in _nodes(physical)]
     if any("Exchange" in name or name.startswith("Adaptive") for name in names):
         raise UnsupportedTableError("Spark's planner does not take the tables' placement")
+    if not may_sort and any(map(_sorts, _nodes(physical))):
+        raise UnorderedPlanError("Spark's planner does not take the order of the files")
     scans = [scan for node in _nodes(physical) for scan in _scans(node)]
     rdd = execution.toRdd()
     _WORK.put(int(rdd.id()), BucketWork(report, str(physical.toString()), tuple(scans)))
@@ -288,6 +323,19 @@ def _nodes(plan: Any) -> Iterator[Any]:
     yield plan
     for child in elements(plan.children()):
         yield from _nodes(child)
+
+
+def _sorts(node: Any) -> bool:
+    """Whether a node of Spark's physical plan is a merge join that has rows of a side sorted."""
+    return node.getClass().getSimpleName() == "SortMergeJoinExec" and any(
+        _inner(child).getClass().getSimpleName() == "SortExec" for child in elements(node.children())
+    )
+
+
+def _inner(node: Any) -> Any:
+    while node.getClass().getSimpleName() in {"InputAdapter", "WholeStageCodegenExec"}:
+        node = node.children().apply(0)
+    return node
 
 
 def _scans(node: Any) -> Iterator[BucketScan]:

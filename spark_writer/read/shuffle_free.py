@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Final
 
@@ -22,93 +21,41 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from catalog.stages.placement import key_placement
 from pushdown.verdict import CannotPrune
 from spark_writer.filters import conjuncts
-from spark_writer.read.bucket_scan import MOST_FILES, BucketSource, frozen, of_plan, placed_rows
+from spark_writer.read.bucket_scan import (
+    MOST_FILES,
+    UnorderedPlanError,
+    frozen,
+    of_plan,
+    placed_rows,
+)
 from spark_writer.read.file_index import scan_log
+from spark_writer.read.file_order import why_never_ordered
 from spark_writer.read.jvm import Jvm, elements, why_unreachable
+from spark_writer.read.placed_nodes import (
+    NOTHING,
+    OTHERS,
+    BucketSource,
+    Group,
+    Node,
+    Placed,
+    alike,
+    column_of,
+    has_plan,
+    needed,
+    numbers_of,
+    through,
+)
 from table_format.errors import HudiError
 
-Keys = tuple[frozenset[int], ...]
 #: Bytes of files of a bucket, up to which the rows of the smaller side of a join are hashed in memory, not sorted.
 BUILD_BYTES: Final = 128 << 20
-#: Conditions that Spark adds to leave out rows early; the join itself leaves them out, too.
-_OPTIONAL: Final = frozenset({"DynamicPruningSubquery", "BloomFilterMightContain"})
 _SHARED: Final = frozenset({"WithCTE", "CTERelationDef", "CTERelationRef"})
-_INTEGERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 #: Of a join's sides, those whose rows are still placed in its result.
 _KEPT: Final = {"Inner": (0, 1), "LeftOuter": (0,), "LeftSemi": (0,), "LeftAnti": (0,), "RightOuter": (1,)}
 #: Sides of which one is hashed; else the right one is. Never one whose rows are all kept: where Spark 3.5.0 generates
 #: no code, as of more than 100 columns, it then loses pairs of a join that has another condition besides.
 _HASHED: Final = {"Inner": (0, 1), "FullOuter": (0, 1), "RightOuter": (0,)}
 _JOINED: Final = frozenset([*_KEPT, "FullOuter"])
-
-
-@dataclass
-class _Group:
-    """Sources that are read by equally many tasks."""
-
-    sources: list[BucketSource]
-    used: bool = False
-
-    @property
-    def tasks(self) -> int:
-        return min(one.placement.buckets.count for one in self.sources)
-
-    def why_not(self, other: _Group) -> str | None:
-        counts = sorted({one.placement.buckets.count for one in (*self.sources, *other.sources)})
-        if any(count % counts[0] for count in counts):
-            return f"bucket counts {' and '.join(map(str, counts))} do not divide each other"
-        return None
-
-
-@dataclass
-class _Placed:
-    """Rows that are placed by key.
-
-    Attributes:
-        group: of the sources.
-        keys: for each hash field, the numbers of the columns that hold its values.
-    """
-
-    group: _Group
-    keys: Keys
-
-
-_NOTHING: Final = "it reads no Hudi table"
-_OTHERS: Final = {"InMemoryRelation": "it reads rows that Spark has cached"}
-
-
-@dataclass
-class _Node:
-    """A node of Spark's plan.
-
-    Attributes:
-        plan: of Spark.
-        kind: name of its class.
-        children: its own.
-        placed: how its rows are placed; or why that is not known.
-        source: of a leaf that reads a table.
-        by_bucket: whether the node works bucket by bucket.
-    """
-
-    plan: Any
-    kind: str
-    children: list[_Node]
-    placed: _Placed | str = _NOTHING
-    source: BucketSource | None = None
-    by_bucket: bool = False
-    sorted: bool = False
-    conditions: list[Any] = field(default_factory=list)
-
-    @property
-    def inside(self) -> bool:
-        """Whether it is part of what works by buckets."""
-        return self.by_bucket or (self.kind in {"Filter", "Project"} and self.children[0].inside)
-
-    def sources(self) -> Iterator[BucketSource]:
-        if self.source is not None:
-            yield self.source
-        for child in self.children:
-            yield from child.sources()
 
 
 _REPORTS: Final[weakref.WeakKeyDictionary[Any, tuple[str, ...]]] = weakref.WeakKeyDictionary()
@@ -163,17 +110,21 @@ def as_condition(text: str) -> Any:
     return F.expr(text)
 
 
-def _planned(jvm: Jvm, frame: Any) -> DataFrame:
+def _planned(jvm: Jvm, frame: Any, disorder: str = "") -> DataFrame:
     execution: Any = frame._jdf.queryExecution()  # noqa: SLF001 - PySpark has no other way
     try:
-        query = _Query(jvm)
+        query = _Query(jvm, disorder)
         node = query.look(execution.optimizedPlan())
+        if query.disorder != disorder:
+            return _planned(jvm, frame, query.disorder)
         if query.refused:
             return _with_report(frame, [f"Spark's own plan: {query.refused}"])
         if not any(group.used for group in query.groups):
             return _with_report(frame, query.report)
         dataset = of_plan(jvm, query.named(query.outside(node), node.plan, execution.analyzed()))
         dataset.queryExecution().executedPlan()
+    except UnorderedPlanError as error:
+        return _planned(jvm, frame, str(error))
     except (PySparkException, Py4JError, HudiError) as error:
         first = next(filter(str.strip, str(error).splitlines()), type(error).__name__)
         return _with_report(frame, [f"Spark's own plan: {first}"])
@@ -188,30 +139,34 @@ def _with_report(frame: DataFrame, lines: Sequence[str]) -> DataFrame:
 
 
 class _Query:
-    """The plan of one query."""
+    """The plan of one query.
 
-    def __init__(self, jvm: Jvm) -> None:
+    Args:
+        jvm: of its session.
+        disorder: why no rows are read in the order of files; empty if they may be.
+    """
+
+    def __init__(self, jvm: Jvm, disorder: str) -> None:
         self._jvm = jvm
         self._logical: Any = jvm.root.org.apache.spark.sql.catalyst.plans.logical
         self._expressions: Any = jvm.root.org.apache.spark.sql.catalyst.expressions
-        self.groups: list[_Group] = []
+        self.groups: list[Group] = []
         self.report: list[str] = []
         self.refused = ""
+        self.disorder = disorder
 
-    def look(self, plan: Any) -> _Node:
+    def look(self, plan: Any) -> Node:
         """Find out which nodes can work bucket by bucket, from the leaves up."""
         kind = str(plan.getClass().getSimpleName())
-        node = _Node(plan, kind, [self.look(child) for child in elements(plan.children())], _OTHERS.get(kind, _NOTHING))
-        if plan.subqueries().size() and (kind != "Filter" or any(map(_has_plan, _needed(plan)))):
+        node = Node(plan, kind, [self.look(child) for child in elements(plan.children())], OTHERS.get(kind, NOTHING))
+        if plan.subqueries().size() and (kind != "Filter" or any(map(has_plan, needed(plan)))):
             self.refused = "it has a subquery"
         elif kind in _SHARED:
             self.refused = "it reads the result of a common table expression twice"
         if kind == "LogicalRelation":
             self._look_at_leaf(node)
-        elif kind == "Filter":
-            node.conditions, node.placed = _needed(plan), node.children[0].placed
-        elif kind == "Project":
-            node.placed = _through(plan.projectList(), node.children[0].placed)
+        elif kind in {"Filter", "Project"}:
+            self._look_at_columns(node)
         elif kind == "Join":
             self._look_at_join(node)
         elif kind == "Aggregate":
@@ -222,7 +177,17 @@ class _Query:
             node.placed = "its rows are of several parts: files of earlier column types, log files, or a UNION"
         return node
 
-    def _look_at_leaf(self, node: _Node) -> None:
+    def _look_at_columns(self, node: Node) -> None:
+        [below], plan = node.children, node.plan
+        node.disorder = below.disorder
+        if node.kind == "Filter":
+            node.conditions, node.placed = needed(plan), below.placed
+        else:
+            node.placed = through(plan.projectList(), below.placed)
+        if "input_file_" in str(plan.expressions().mkString(" ")):
+            self.disorder = "it asks for the names of files, of which a task has several open"
+
+    def _look_at_leaf(self, node: Node) -> None:
         relation = node.plan.relation()
         if relation.getClass().getSimpleName() != "HadoopFsRelation":
             return
@@ -246,13 +211,14 @@ class _Query:
             node.placed = "it reads columns of files' metadata"
         else:
             node.source = BucketSource(node.plan, identity, files, placement)
-            group = _Group([node.source])
+            node.disorder = why_never_ordered(files, placement) or ""
+            group = Group([node.source])
             self.groups.append(group)
-            node.placed = _Placed(group, tuple(frozenset([numbers[name]]) for name in placement.fields))
+            node.placed = Placed(group, tuple(frozenset([numbers[name]]) for name in placement.fields))
 
-    def _look_at_join(self, node: _Node) -> None:
+    def _look_at_join(self, node: Node) -> None:
         sides, kind = [child.placed for child in node.children], str(node.plan.joinType().toString())
-        if all(side == _Node.placed for side in sides):
+        if all(side == Node.placed for side in sides):
             return  # of no table of ours
         pairs = [*self._pairs(node)]
         called = " AND ".join(f"{one.name()} = {other.name()}" for one, other in pairs) or "its condition"
@@ -262,22 +228,26 @@ class _Query:
             self.report.append(f"join on {called} is Spark's own: {reason}")
             return
         left, right = sides
-        assert isinstance(left, _Placed)  # noqa: S101  # `_why_not_joined` has seen to it
-        assert isinstance(right, _Placed)  # noqa: S101  # likewise
+        assert isinstance(left, Placed)  # noqa: S101  # `_why_not_joined` has seen to it
+        assert isinstance(right, Placed)  # noqa: S101  # likewise
         merged = self._merged(left.group, right.group)
         node.by_bucket = True
         hashed = [node.children[number] for number in _HASHED.get(kind, (1,))]
-        node.sorted = min(max(one.largest(merged.tasks) for one in side.sources()) for side in hashed) > BUILD_BYTES
+        node.disorder = self._disorder(node, merged.tasks)
+        node.merged = not node.disorder
+        largest = (max(one.largest(merged.tasks) for one in side.sources()) for side in hashed)
+        node.sorted = not node.merged and min(largest) > BUILD_BYTES
         kept = [(left, right)[number].keys for number in _KEPT.get(kind, ())]
         keys = tuple(frozenset().union(*held) for held in zip(*kept, strict=True))
-        node.placed = _Placed(merged, keys) if kept else "a full outer join has no key on one side"
+        node.placed = Placed(merged, keys) if kept else "a full outer join has no key on one side"
         tables = ", ".join(_counted(one) for one in node.sources())
         sort = (
             f"with a sort, since a bucket is larger than {BUILD_BYTES >> 20} MiB" if node.sorted else "without a sort"
         )
-        self.report.append(f"join on {called}: without an exchange, {sort}, {merged.tasks} tasks ({tables})")
+        way = "merged in the order of files" if node.merged else f"not in the order of files: {node.disorder}"
+        self.report.append(f"join on {called}: without an exchange, {sort}, {merged.tasks} tasks ({tables}), {way}")
 
-    def _why_not_joined(self, node: _Node, kind: str, pairs: Sequence[tuple[Any, Any]]) -> str | None:
+    def _why_not_joined(self, node: Node, kind: str, pairs: Sequence[tuple[Any, Any]]) -> str | None:
         left, right = (child.placed for child in node.children)
         if isinstance(left, str) or isinstance(right, str):
             named = [f"{side}: {one}" for side, one in (("left", left), ("right", right)) if isinstance(one, str)]
@@ -294,7 +264,7 @@ class _Query:
                 return "it does not say that all hash fields are equal"
         return left.group.why_not(right.group)
 
-    def _pairs(self, node: _Node) -> Iterator[tuple[Any, Any]]:
+    def _pairs(self, node: Node) -> Iterator[tuple[Any, Any]]:
         """Columns of both sides that are equal in matching rows, and whose equal values have equal texts in keys."""
         condition = node.plan.condition()
         if not condition.isDefined():
@@ -303,22 +273,22 @@ class _Query:
         for part in conjuncts(condition.get()):
             if part.getClass().getSimpleName() != "EqualTo":
                 continue
-            one, other = _column(part.left()), _column(part.right())
-            if one is None or other is None or not _alike(one, other):
+            one, other = column_of(part.left()), column_of(part.right())
+            if one is None or other is None or not alike(one, other):
                 continue
             if one.exprId().id() not in left:
                 one, other = other, one
             yield one, other
 
-    def _look_at_group_by(self, node: _Node) -> None:
+    def _look_at_group_by(self, node: Node) -> None:
         placed, grouped = node.children[0].placed, [*elements(node.plan.groupingExpressions())]
-        if not grouped or placed == _Node.placed:
+        if not grouped or placed == Node.placed:
             node.placed = placed if isinstance(placed, str) else "it has no key"
             return
-        columns = [one for one in map(_column, grouped) if one is not None]
+        columns = [one for one in map(column_of, grouped) if one is not None]
         called = ", ".join(str(one.name()) for one in columns) or "an expression"
         reason = placed if isinstance(placed, str) else None
-        if isinstance(placed, _Placed):
+        if isinstance(placed, Placed):
             numbers = {int(one.exprId().id()) for one in columns}
             if not all(keys & numbers for keys in placed.keys):
                 reason = "its keys do not hold all hash fields"
@@ -326,13 +296,46 @@ class _Query:
             node.placed = reason
             self.report.append(f"group-by of {called} is Spark's own: {reason}")
             return
-        assert isinstance(placed, _Placed)  # noqa: S101  # or there is a reason
+        assert isinstance(placed, Placed)  # noqa: S101  # or there is a reason
         node.by_bucket = placed.group.used = True
-        node.placed = _through(node.plan.aggregateExpressions(), placed)
+        node.placed = through(node.plan.aggregateExpressions(), placed)
         tables = ", ".join(_counted(one) for one in node.sources())
-        self.report.append(f"group-by of {called}: without an exchange, {placed.group.tasks} tasks ({tables})")
+        if {int(one.exprId().id()) for one in columns} - frozenset().union(*placed.keys) or len(columns) < len(grouped):
+            node.disorder = "it has further keys"
+        node.disorder = node.disorder or self._disorder(node, placed.group.tasks)
+        way = "in the order of files" if not node.disorder else f"not in the order of files: {node.disorder}"
+        node.disorder = "groups have no order"
+        self.report.append(f"group-by of {called}: without an exchange, {placed.group.tasks} tasks ({tables}), {way}")
 
-    def _merged(self, left: _Group, right: _Group) -> _Group:
+    def _disorder(self, node: Node, tasks: int) -> str:
+        """Why a join or a group-by does not read its tables in the order of their files; if none, it does.
+
+        Args:
+            node: of the plan.
+            tasks: that read the tables.
+        """
+        below = next((child.disorder for child in node.children if child.disorder), "")
+        if self.disorder or below:
+            return self.disorder or below
+        equal = () if node.kind != "Join" else conjuncts(node.plan.condition().get())
+        if sum(self._is_of_both(node, one) for one in equal) > 1:
+            return "further columns are equal"
+        readings = [*node.readings()]
+        for source, conditions in readings:
+            runs = source.runs(self._jvm, conditions, tasks)
+            if isinstance(runs, str):
+                return runs
+        for source, _ in readings:
+            source.in_order = True
+        return ""
+
+    def _is_of_both(self, node: Node, condition: Any) -> bool:
+        """Whether a condition says that something of one side equals something of the other."""
+        used = numbers_of(condition.references())
+        sides = (frozenset(int(one.exprId().id()) for one in elements(side.plan.output())) for side in node.children)
+        return condition.getClass().getSimpleName().startswith("Equal") and all(map(used.intersection, sides))
+
+    def _merged(self, left: Group, right: Group) -> Group:
         left.used = True
         if left is not right:
             left.sources += right.sources
@@ -349,17 +352,19 @@ class _Query:
             columns.append(own if same else self._expressions.Alias(one, own.name(), number, *rest))
         return self._logical.Project(self._jvm.seq(columns), plan)
 
-    def outside(self, node: _Node) -> Any:
+    def outside(self, node: Node) -> Any:
         """The plan, in which each part that works by buckets is a leaf."""
         if node.inside:
             plan, _ = self._inside(node)
-            return frozen(self._jvm, self._logical.Project(node.plan.output(), plan), tuple(self.report))
+            project = self._logical.Project(node.plan.output(), plan)
+            may_sort = any(one.sorted for one in node.joins()) or not any(one.merged for one in node.joins())
+            return frozen(self._jvm, project, tuple(self.report), may_sort=may_sort)
         children = [self.outside(child) for child in node.children]
         if node.kind == "Filter":  # Spark adds its own conditions for speed again
             return self._logical.Filter(self._all_of(node.conditions), *children) if node.conditions else children[0]
         return node.plan.withNewChildren(self._jvm.seq(children)) if children else node.plan
 
-    def _inside(self, node: _Node, wanted: frozenset[int] | None = None, above: Sequence[Any] = ()) -> tuple[Any, Any]:
+    def _inside(self, node: Node, wanted: frozenset[int] | None = None, above: Sequence[Any] = ()) -> tuple[Any, Any]:
         """A part of the plan that works by buckets, and the column of bucket numbers that its rows have.
 
         Args:
@@ -368,30 +373,30 @@ class _Query:
             above: conditions right above it.
         """
         if node.source is not None:
-            assert isinstance(node.placed, _Placed)  # noqa: S101  # it is a source
+            assert isinstance(node.placed, Placed)  # noqa: S101  # it is a source
             return placed_rows(self._jvm, node.source, node.placed.group.tasks, wanted, above)
         if node.kind == "Filter":
             return self._filter(node, wanted)
         if node.kind == "Project":
-            child, bucket = self._inside(node.children[0], _numbers(node.plan.references()))
+            child, bucket = self._inside(node.children[0], numbers_of(node.plan.references()))
             columns = [*elements(node.plan.projectList()), *([bucket] if bucket is not None else [])]
             return self._logical.Project(self._jvm.seq(columns), child), bucket
         return self._join(node) if node.kind == "Join" else self._group_by(node)
 
-    def _filter(self, node: _Node, wanted: frozenset[int] | None) -> tuple[Any, Any]:
-        references = frozenset[int]().union(*(_numbers(one.references()) for one in node.conditions))
+    def _filter(self, node: Node, wanted: frozenset[int] | None) -> tuple[Any, Any]:
+        references = frozenset[int]().union(*(numbers_of(one.references()) for one in node.conditions))
         below = None if wanted is None else wanted | references
         child, bucket = self._inside(node.children[0], below, node.conditions)
         if not node.conditions or node.children[0].source is not None:
             return child, bucket
         return self._logical.Filter(self._all_of(node.conditions), child), bucket
 
-    def _join(self, node: _Node) -> tuple[Any, Any]:
+    def _join(self, node: Node) -> tuple[Any, Any]:
         (left, one), (right, other) = map(self._inside, node.children)
         plan, kind = node.plan, str(node.plan.joinType().toString())
         condition = self._all_of([self._expressions.EqualTo(one, other), *conjuncts(plan.condition().get())])
         hint = plan.hint()
-        if not node.sorted:
+        if not node.sorted and not node.merged:
             strategy = self._jvm.companion("org.apache.spark.sql.catalyst.plans.logical.SHUFFLE_HASH")
             wanted = self._jvm.root.scala.Some(self._logical.HintInfo(self._jvm.root.scala.Some(strategy)))
             sides = _HASHED.get(kind, (1,))
@@ -399,7 +404,7 @@ class _Query:
         joined = self._logical.Join(left, right, plan.joinType(), self._jvm.root.scala.Some(condition), hint)
         return joined, None if kind == "FullOuter" else other if kind == "RightOuter" else one
 
-    def _group_by(self, node: _Node) -> tuple[Any, Any]:
+    def _group_by(self, node: Node) -> tuple[Any, Any]:
         child, bucket = self._inside(node.children[0])
         plan = node.plan
         grouped = self._jvm.seq([bucket, *elements(plan.groupingExpressions())])
@@ -413,53 +418,3 @@ class _Query:
 
 def _counted(source: BucketSource) -> str:
     return f"{source.files.scan.snapshot.config.name}: {source.placement.buckets.count} buckets"
-
-
-def _column(expression: Any) -> Any:
-    """The column of an expression that is one, or a wider integer of one."""
-    kind = expression.getClass().getSimpleName()
-    if kind == "Cast" and str(expression.dataType().simpleString()) in _INTEGERS:
-        inner = _column(expression.child())
-        order = ("tinyint", "smallint", "int", "bigint")
-        if inner is None or str(inner.dataType().simpleString()) not in _INTEGERS:
-            return None
-        before, after = (order.index(str(one.dataType().simpleString())) for one in (inner, expression))
-        return inner if before <= after else None
-    return expression if kind == "AttributeReference" else None
-
-
-def _alike(one: Any, other: Any) -> bool:
-    kinds = {str(side.dataType().simpleString()) for side in (one, other)}
-    return len(kinds) == 1 or kinds <= _INTEGERS
-
-
-def _numbers(attributes: Any) -> frozenset[int]:
-    return frozenset(int(one.exprId().id()) for one in elements(attributes.toSeq()))
-
-
-def _through(results: Any, placed: _Placed | str) -> _Placed | str:
-    """How rows are placed after columns were renamed or left out."""
-    if isinstance(placed, str):
-        return placed
-    keys: list[set[int]] = [set() for _ in placed.keys]
-    for one in elements(results):
-        inner = _column(one.child() if one.getClass().getSimpleName() == "Alias" else one)
-        if inner is not None:
-            for number, held in enumerate(placed.keys):
-                if inner.exprId().id() in held:
-                    keys[number].add(int(one.exprId().id()))
-    if not all(keys):
-        return "a hash field is not among the columns that it reads"
-    return _Placed(placed.group, tuple(map(frozenset, keys)))
-
-
-def _needed(plan: Any) -> list[Any]:
-    """The conditions of a filter, without those that Spark adds for speed."""
-    return [one for one in conjuncts(plan.condition()) if str(one.getClass().getSimpleName()) not in _OPTIONAL]
-
-
-def _has_plan(condition: Any) -> bool:
-    """Whether a condition has a subquery."""
-    if condition.getClass().getSimpleName().endswith(("Subquery", "Exists")):
-        return True
-    return any(map(_has_plan, elements(condition.children())))

@@ -24,7 +24,7 @@ folder, group = sys.argv[1:]
 spark = local_session(spark_sql_shuffle_partitions="2")
 report: dict[str, Any] = {"pyspark": pyspark.__version__}
 checks: Mapping[str, Callable[..., object]] = GROUPS[group]
-tables = make_joined(Path(folder) / "joins") if group == "joins" else f"{folder}/t"
+tables = make_joined(Path(folder) / "joins") if group in {"joins", "order"} else f"{folder}/t"
 for check in checks.values():
     check(spark, tables)
 if group == "reads":

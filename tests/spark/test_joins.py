@@ -9,6 +9,7 @@ from hudi_catalog import explain_scan
 from spark_writer.read import shuffle_free
 from table_format.errors import ArgumentError, UnsupportedTableError
 from tests.support.spark_joins import JOIN_CHECKS, bare, make_joined, rows, table, works
+from tests.support.spark_order import ORDER_CHECKS
 
 pytestmark = pytest.mark.spark
 
@@ -21,6 +22,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", JOIN_CHECKS)
 def test_joins(spark: SparkSession, folder: Path, name: str) -> None:
     JOIN_CHECKS[name](spark, folder)
+
+
+@pytest.mark.parametrize("name", ORDER_CHECKS)
+def test_joins_in_the_order_of_files(spark: SparkSession, folder: Path, name: str) -> None:
+    ORDER_CHECKS[name](spark, folder)
 
 
 def test_large_buckets_are_sorted(spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +43,7 @@ def test_large_buckets_are_sorted(spark: SparkSession, folder: Path, monkeypatch
 def test_a_placement_that_spark_does_not_take_is_its_own_join(
     spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise UnsupportedTableError("not taken")
 
     monkeypatch.setattr(shuffle_free, "frozen", refuse)
