@@ -133,18 +133,35 @@ def run(folder: Path, repeats: int) -> Figures:
             expected: list[Any] | None = None
             for attempt in range(repeats + 2):  # two rounds warm caches and compilers
                 for side, tables in names.items():
-                    taken, read[side], rows = ask(uri, sql.format(**tables))
-                    expected = expected or rows
-                    if not same_rows(rows, expected):
+                    answer = ask(uri, sql.format(**tables))
+                    expected, read[side] = expected or answer.rows, answer.megabytes
+                    if not same_rows(answer.rows, expected):
                         raise RuntimeError(f"{question}: {side} gave other rows")
                     if attempt >= 2:
-                        seconds[side].append(taken)
+                        seconds[side].append(answer.seconds)
             figures.seconds[question], figures.megabytes[question] = seconds, read
     return figures
 
 
-def ask(uri: str, sql: str, catalog: str | None = None, schema: str | None = None) -> tuple[float, float, list[Any]]:
-    """Seconds of a query as Trino counts them, megabytes of files that it read, and rows."""
+@dataclass
+class Answer:
+    """What Trino says of a query.
+
+    Attributes:
+        seconds: from its beginning to its end, as Trino counts them.
+        processors: seconds of them, of the tasks.
+        megabytes: that were read of files.
+        rows: the result.
+    """
+
+    seconds: float
+    processors: float
+    megabytes: float
+    rows: list[Any]
+
+
+def ask(uri: str, sql: str, catalog: str | None = None, schema: str | None = None) -> Answer:
+    """The answer to a query."""
     host, _, port = uri.removeprefix("http://").partition(":")
     where = {"host": host, "port": int(port), "user": "benchmark", "catalog": catalog, "schema": schema}
     with contextlib.closing(client.dbapi.connect(**where)) as connection:
@@ -152,7 +169,8 @@ def ask(uri: str, sql: str, catalog: str | None = None, schema: str | None = Non
         cursor.execute(sql)
         rows = cursor.fetchall()
         stats = cursor.stats
-        return stats["elapsedTimeMillis"] / 1000, stats["physicalInputBytes"] / 1e6, rows
+        seconds, processors = (stats[name] / 1000 for name in ("elapsedTimeMillis", "cpuTimeMillis"))
+        return Answer(seconds, processors, stats["physicalInputBytes"] / 1e6, rows)
 
 
 def table(figures: Figures) -> Iterator[str]:

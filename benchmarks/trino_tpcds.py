@@ -31,12 +31,14 @@ class Figures:
 
     Attributes:
         seconds: of each counted run.
+        processors: seconds of Trino's tasks in the last one.
         megabytes: that Trino read of files in the last one.
         kept: bytes of the fact tables' files, all and planned for our connector.
         days: questions that filter the dimension of days.
     """
 
     seconds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    processors: dict[str, dict[str, float]] = field(default_factory=dict)
     megabytes: dict[str, dict[str, float]] = field(default_factory=dict)
     kept: dict[str, tuple[int, int]] = field(default_factory=dict)
     days: set[str] = field(default_factory=set)
@@ -89,16 +91,19 @@ def run(folder: Path, repeats: int, scale: str = SCALE) -> Figures:
         for question, sql in questions.items():
             seconds: dict[str, list[float]] = {side: [] for side in SIDES}
             read: dict[str, float] = {}
+            processors: dict[str, float] = {}
             expected: list[Any] | None = None
             for attempt in range(repeats + 1):  # one round warms caches and compilers
                 for side, schema in SIDES.items():
-                    taken, read[side], rows = ask(uri, sql, *schema.split("."))
-                    expected = rows if expected is None else expected
-                    if not same_rows(rows, expected):
+                    answer = ask(uri, sql, *schema.split("."))
+                    expected = answer.rows if expected is None else expected
+                    if not same_rows(answer.rows, expected):
                         raise RuntimeError(f"{question}: {side} gave other rows")
+                    read[side], processors[side] = answer.megabytes, answer.processors
                     if attempt:
-                        seconds[side].append(taken)
+                        seconds[side].append(answer.seconds)
             figures.seconds[question], figures.megabytes[question] = seconds, read
+            figures.processors[question] = processors
             figures.kept[question] = planned.next()
             tpcds.show(question, expected or [], seconds)
     return figures
@@ -106,11 +111,23 @@ def run(folder: Path, repeats: int, scale: str = SCALE) -> Figures:
 
 def table(figures: Figures) -> Iterator[str]:
     """The figures as Markdown."""
-    yield f"| TPC-DS on Trino {VERSION} | side | seconds in all | of the time | median of the quotients | MB read |"
-    yield "|---|---|---|---|---|---|"
+    yield (
+        f"| TPC-DS on Trino {VERSION} | side | seconds in all | of the time | median of the quotients | processors (s) "
+        "| of their time | MB read |"
+    )
+    yield "|---|---|---|---|---|---|---|---|"
     for group, names in (("all", set(figures.seconds)), ("joined to filtered days", figures.days)):
         for side, total, share, quotient in tpcds.compared(figures.seconds, names, PLAIN):
-            read = sum(figures.megabytes[name][side] for name in names)
-            cells = f"{total:.1f} | {share:.2f} | {quotient:.2f} | {read:.0f}"
+            read, processors, plain = (
+                sum(values[name][one] for name in names)
+                for values, one in (
+                    (figures.megabytes, side),
+                    (figures.processors, side),
+                    (figures.processors, PLAIN),
+                )
+            )
+            cells = (
+                f"{total:.1f} | {share:.2f} | {quotient:.2f} | {processors:.1f} | {processors / plain:.2f} | {read:.0f}"
+            )
             yield f"| {len(names)} questions, {group} | {side} | {cells} |"
     yield from ("", tpcds.kept_share(figures.kept, figures.days))
