@@ -65,7 +65,7 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
     split = SplitPlan(
         keys=keys,
         schema=target,
-        payload=() if operation is Operation.DELETE else tuple(target.names),
+        payload=plans.payload(target),
         slots=_slots(plans, keys),
         flush_bytes=_bounded(options.number(registry.FLUSH_BYTES) or 1, plans.executor),
         # keys to delete may be in partitions that cannot exist

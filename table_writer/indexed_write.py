@@ -20,8 +20,9 @@ from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Duplicates, Operation, SortMode
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.path_limits import PathLimits
-from table_writer.plan.plan import CURRENT_SCHEMA, FROM_COLUMN, FilePlan, KeyPlan, ListedFiles
+from table_writer.plan.plan import CURRENT_SCHEMA, FilePlan, KeyPlan, ListedFiles
 from table_writer.record_index.resize import grow_empty_index
+from table_writer.rows.key_identity import shared_fields
 from table_writer.tagging.files import CurrentFiles, GroupPaths, average_record, refuse_buckets, sizing
 from table_writer.tagging.moves import MovePlan
 from table_writer.tagging.passes import IndexedWrite
@@ -88,7 +89,7 @@ def write_by_index(plans: WritePlans) -> Outcome:
         index = RecordIndex.open(plans.client, plans.timeline, dict(options.texts))
     write = IndexedWrite(
         rows=row_plan(plans, keys, target, tagged=tagging.known is not None, measured=known is None),
-        tags=None if tagging.known is None else _tag_plan(plans, tagging.known, keys),
+        tags=None if tagging.known is None else _tag_plan(plans, tagging.known, keys, target),
         index=index,
         files=plans.files,
         placed=operation in (Operation.UPSERT, Operation.INSERT, Operation.DELETE),
@@ -132,13 +133,14 @@ def row_plan(plans: WritePlans, keys: KeyPlan, target: pa.Schema, *, tagged: boo
     return RowPlan(
         keys=keys,
         schema=target,
-        payload=tuple(name for name in target.names if not deletes or name == FROM_COLUMN),
+        payload=plans.payload(target),
         ordering=() if deletes else plans.client.config.ordering_fields,
         flush_bytes=min(options.number(registry.FLUSH_BYTES) or 1, _BLOCK_BYTES),
         tagged=tagged,
         thin_rows=options.number(registry.DRIVER_ROWS) or 0,
         measured=measured and not options.is_set(registry.RECORD_SIZE),
         file_options=BaseFileOptions.of(options.texts),
+        shared=shared_fields(target, plans.client.config.record_key_fields) if tagged else (),
     )
 
 
@@ -188,7 +190,7 @@ def _keys(plans: WritePlans) -> KeyPlan:
     return dataclasses.replace(keys, spec=spec)
 
 
-def _tag_plan(plans: WritePlans, known: Known, keys: KeyPlan) -> TagPlan:
+def _tag_plan(plans: WritePlans, known: Known, keys: KeyPlan, target: pa.Schema) -> TagPlan:
     config = plans.client.config
     by_partition = plans.layout is not None and plans.layout.scope == PARTITION and keys.spec.is_partitioned
     moving = plans.operation in (Operation.UPSERT, Operation.INSERT) and not by_partition
@@ -215,6 +217,7 @@ def _tag_plan(plans: WritePlans, known: Known, keys: KeyPlan) -> TagPlan:
         delete=plans.operation is Operation.DELETE,
         moves=moves,
         selected=plans.source is not None and plans.source.is_selected,
+        shared=shared_fields(target, config.record_key_fields),
     )
 
 

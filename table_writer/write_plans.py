@@ -35,6 +35,7 @@ from table_writer.plan.options import WriteOptions
 from table_writer.plan.path_limits import PathLimits
 from table_writer.plan.plan import FROM_COLUMN, BaseFiles, FilePlan, KeyPlan
 from table_writer.plan.properties import hash_fields
+from table_writer.rows.key_identity import key_columns, shared_fields
 from table_writer.slots.partition_files import PartitionFiles, matches_partition
 from table_writer.slots.split import distinct_partitions
 from table_writer.tagging.files import forget_groups
@@ -124,6 +125,13 @@ class WritePlans:
             schema = merge_schemas(schema, batch) if set(batch.names) & set(schema.names) else batch
         return pa.schema([schema.field(name) for name in storage_schema(batch).names])
 
+    def payload(self, target: pa.Schema) -> tuple[str, ...]:
+        """The columns that rows take to the files; of a delete those that show which record is meant."""
+        if self.operation is not Operation.DELETE:
+            return tuple(target.names)
+        needed = (FROM_COLUMN, *key_columns(shared_fields(target, self.client.config.record_key_fields)))
+        return tuple(name for name in target.names if name in needed)
+
     def key_plan(self, paths: Iterable[str], buckets: int) -> KeyPlan:
         """How keys, partitions and buckets come from rows; see the function of that name."""
         plan = key_plan(self.client, self.options, paths, buckets)
@@ -187,6 +195,7 @@ class WritePlans:
             index_folder=delta_folder(self.transaction.instant),
             history=self.history(),
             key_fields=config.record_key_fields,
+            shared=shared_fields(schema, config.record_key_fields),
         )
 
     def history(self) -> SchemaHistory | None:

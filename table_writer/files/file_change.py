@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from table_format.actions.commit import NO_COMMIT, WriteStat
-from table_format.codecs.arrow_numpy import from_numpy
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
 from table_format.config.properties import ensure_partition_metadata
 from table_format.slices.file_names import BaseFileName
 from table_writer.metadata.index_deltas import DeltaFile
 from table_writer.plan.operations import Duplicates
 from table_writer.plan.plan import CurrentFile, FilePlan, TaskIdentity
+from table_writer.rows.key_identity import key_columns, refuse_other_records
 from table_writer.rows.merge import RowChanges, row_changes
 from table_writer.rows.ordering import ordering_columns
 from table_writer.rows.several_rows import Several
@@ -130,6 +131,12 @@ class FileChange:
         by_value = plan.event_time and plan.duplicates is Duplicates.MERGE and not plan.delete
         return plan.ordering if by_value else ()
 
+    @property
+    def compared(self) -> list[str]:
+        """Columns of the file that are compared with those of the rows, besides the record key."""
+        doubted = () if self.incoming.doubtful is None else key_columns(self.plan.shared)
+        return list(dict.fromkeys([*self.ordering, *doubted]))
+
     def announce(self) -> None:
         """Create the marker, and the partition's metadata file; must precede the new version's first byte."""
         plan = self.plan
@@ -141,10 +148,14 @@ class FileChange:
         """Which rows of the file are replaced, deleted or added.
 
         Args:
-            old: their ordering columns at least.
+            old: their columns of `compared` at least.
             old_keys: their record keys, in one array.
+
+        Raises:
+            RecordError: a row has the key of another record, see `key_identity`; or of one that the file has already.
         """
         incoming = self.incoming
+        self._refuse_other_records(old, old_keys)
         return row_changes(
             old_keys,
             incoming.keys,
@@ -154,6 +165,19 @@ class FileChange:
             old_ordering=ordering_columns(old, self.ordering),
             new_ordering=incoming.ordering() if self.ordering else [],
         )
+
+    def _refuse_other_records(self, old: pa.Table, old_keys: Any) -> None:
+        incoming = self.incoming
+        doubtful = incoming.doubtful
+        if doubtful is None or (self.plan.duplicates is Duplicates.ADD and not self.plan.delete):
+            return
+        at = pc.index_in(old_keys, value_set=incoming.keys.take(from_numpy(doubtful)))
+        there = np.flatnonzero(valid_mask(at))
+        if len(there):
+            new = incoming.key_rows(doubtful[to_numpy(at)[there]])
+            places = from_numpy(there)
+            old = old.select(key_columns(self.plan.shared)).take(places)
+            refuse_other_records(old, new, old_keys.take(places), self.plan.shared)
 
     def keys_to_put(self, changes: RowChanges) -> Any:
         """The keys that the record index is to locate in the file: new ones, and those that it should have had."""

@@ -163,6 +163,7 @@ class FilePlan:
         as_they_come: rows are written in the order in which they come; else sorted by key.
         history: which columns the current files have, where the table's have ids; None if columns go by name.
         key_fields: the columns that the record key is made of, in its order; empty where that is not known.
+        shared: these, where two records may have one text of their key; see `key_identity.shared_fields`.
     """
 
     storage: Storage
@@ -186,6 +187,7 @@ class FilePlan:
     as_they_come: bool = False
     history: SchemaHistory | None = None
     key_fields: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

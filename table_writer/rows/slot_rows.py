@@ -22,6 +22,7 @@ from table_format.schema.nested import holds
 from table_writer.encoding.meta_columns import add_meta_columns
 from table_writer.encoding.record_index_entries import refuse_long_keys
 from table_writer.plan.plan import BUCKET_COLUMN, FRESH_COLUMN, GONE_COLUMN, FilePlan, KeyPlan
+from table_writer.rows.key_identity import doubtful_keys, key_columns, key_forms, refuse_shared_keys
 from table_writer.rows.merge import sorted_rows, winners
 from table_writer.rows.number_order import number_order
 from table_writer.rows.ordering import ordering_columns
@@ -143,12 +144,18 @@ class Incoming:
 
     @classmethod
     def of(cls, plan: FilePlan, rows: pa.Table, positions: Rows | None, first: int) -> Incoming:
-        """Sort the rows at the positions (None for all) and make them unique, as the plan requires."""
+        """Sort the rows at the positions (None for all) and make them unique, as the plan requires.
+
+        Raises:
+            RecordError: rows of several records have one record key, of which only one row would be left.
+        """
         keys = one_chunk(rows.column(RECORD_KEY))
         if plan.as_they_come:
             chosen = np.arange(rows.num_rows) if positions is None else positions
             return cls(plan, rows, chosen, keys if positions is None else keys.take(from_numpy(positions)), first)
         order = _key_order(plan, rows, positions)
+        if plan.shared and len(order) < (rows.num_rows if positions is None else len(positions)):
+            _refuse_shared_keys(plan, rows, positions)
         chosen = order if positions is None else positions[order]
         return cls(plan, rows, chosen, keys.take(from_numpy(chosen)), first)
 
@@ -173,6 +180,15 @@ class Incoming:
     def deletes(self) -> Mask | None:
         """Rows that the user marked as deleted; None for none."""
         return None if self.plan.delete else self._flags(IS_DELETED)
+
+    @cached_property
+    def doubtful(self) -> Rows | None:
+        """Positions of the keys whose text another record may have, too; None for none."""
+        return doubtful_keys(self.keys, self.plan.shared)
+
+    def key_rows(self, positions: Rows) -> pa.Table:
+        """The columns of the record key of some of the rows."""
+        return self.rows.select(key_columns(self.plan.shared)).take(from_numpy(self.chosen[positions]))
 
     @cached_property
     def values(self) -> pa.Table:
@@ -260,6 +276,15 @@ def _key_order(plan: FilePlan, rows: pa.Table, positions: Rows | None) -> Rows:
         if order is not None:
             return winners(order.rows, order.same, ordering) if unique else order.rows
     return sorted_rows(chosen(RECORD_KEY), unique=unique, ordering=ordering)
+
+
+def _refuse_shared_keys(plan: FilePlan, rows: pa.Table, positions: Rows | None) -> None:
+    parts = rows.select([*key_columns(plan.shared), RECORD_KEY])
+    parts = parts if positions is None else parts.take(from_numpy(positions))
+    forms = key_forms(parts, plan.shared)
+    if forms is not None:
+        keys = one_chunk(parts[RECORD_KEY])
+        refuse_shared_keys(keys, forms, keys)
 
 
 def _ordering(plan: FilePlan, rows: pa.Table, positions: Rows | None) -> list[Any]:

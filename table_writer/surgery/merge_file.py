@@ -162,7 +162,7 @@ class _Merge:
         opened = self.opened
         keys = self.change.incoming.keys
         candidates = candidate_groups(opened.footer, opened.ranges, keys, opened.key_pages)
-        old = opened.read_keys(candidates, list(dict.fromkeys([RECORD_KEY, *self.change.ordering])))
+        old = opened.read_keys(candidates, [RECORD_KEY, *self.change.compared])
         old_keys = one_chunk(old.column(RECORD_KEY))
         changes = self.change.row_changes(old, old_keys)
         if not changes.changed:

@@ -224,7 +224,8 @@ class IndexedWrite:
             raise other_rows()
         places = sorted(slims)
         tables = [slims[place] for place in places]
-        slim = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+        # only some tell apart records of one key
+        slim = pa.concat_tables(tables, promote_options="default").unify_dictionaries().combine_chunks()
         tags = tags_of(slim, self.index, plan)
         ends = np.cumsum([table.num_rows for table in tables])
         owners = np.searchsorted(ends, tags.rows, side="right")

@@ -38,6 +38,7 @@ class RowPlan:
         thin_rows: blocks also carry the columns for tagging separately, unless a task has more rows than this.
         measured: whether to measure the bytes of a row in a base file.
         file_options: of base files.
+        shared: see `FilePlan`.
     """
 
     keys: KeyPlan
@@ -49,6 +50,7 @@ class RowPlan:
     thin_rows: int
     measured: bool
     file_options: BaseFileOptions
+    shared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ def key_batches(plan: RowPlan, batches: Iterator[pa.RecordBatch], task: TaskIden
         seen += rows.num_rows
         profile = Profile() if plan.tagged else Profile.of(rows, None)
         summary = BlockSummary(key_check(rows), rows.nbytes, record, profile)
-        slim = slim_rows(rows, plan.ordering) if plan.tagged and seen <= plan.thin_rows else None
+        slim = slim_rows(rows, plan.ordering, plan.shared) if plan.tagged and seen <= plan.thin_rows else None
         yield Block((task.number, number), summary, rows, slim)
 
 

@@ -118,7 +118,7 @@ def tag_slots(
         rows, positions = slot.whole(_WHERE, _ADVICE)
         if positions is not None:
             rows = rows.take(from_numpy(positions))
-        slim = slim_rows(rows, ordering)
+        slim = slim_rows(rows, ordering, plan.shared)
         tags = tags_of(slim, index, plan)
         if tags.relied and not len(tags.rows):
             nothing = with_tags(rows.slice(0, 0), tags, moves=plan.move)

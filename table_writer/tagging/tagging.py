@@ -22,6 +22,7 @@ from table_format.meta_columns import IS_DELETED, PARTITION_PATH, RECORD_KEY
 from table_format.metadata_table.record_index_shard import Found
 from table_format.slices.file_names import BETWEEN, group_keys
 from table_writer.plan.plan import FROM_COLUMN, HOME_COLUMN
+from table_writer.rows.key_identity import key_forms, refuse_shared_keys
 from table_writer.rows.merge import sorted_rows
 from table_writer.rows.ordering import ordering_columns
 from table_writer.rows.several_rows import group_number, several_rows
@@ -37,6 +38,7 @@ NEW = -1
 """File group number of rows to insert."""
 _DELETED = "deleted"
 _ORDERING = "ordering"
+_FORMS = "forms"
 _NO_GROUPS = pa.array([], pa.string())
 
 
@@ -62,6 +64,7 @@ class TagPlan:
         delete: rows are keys to delete.
         moves: where ordering values of current versions are read; None if the later write wins.
         selected: no other rows may change than those that a condition selected; see `RowSource.is_selected`.
+        shared: see `FilePlan`.
     """
 
     known: Known = Known.MERGE
@@ -70,6 +73,7 @@ class TagPlan:
     delete: bool = False
     moves: MovePlan | None = None
     selected: bool = False
+    shared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,8 +114,10 @@ def partitions_of_names(names: Any) -> Any:
     return pc.list_element(pc.split_pattern(names, BETWEEN), 0)
 
 
-def slim_rows(rows: pa.Table, ordering: Sequence[str]) -> pa.Table:
+def slim_rows(rows: pa.Table, ordering: Sequence[str], shared: Sequence[str] = ()) -> pa.Table:
     """The columns of keyed rows that tagging needs: key, partition, bucket, file, deletion mark, ordering values.
+
+    Where record keys may be those of several records (`shared`, see `FilePlan`), also what tells these apart.
 
     Raises:
         SchemaError: the deletion mark is not a boolean.
@@ -130,6 +136,9 @@ def slim_rows(rows: pa.Table, ordering: Sequence[str]) -> pa.Table:
     for number, name in enumerate(ordering):
         if name in rows.column_names:
             columns[f"{_ORDERING}{number}"] = ordering_columns(rows, [name])[0]
+    forms = key_forms(rows, shared)
+    if forms is not None:
+        columns[_FORMS] = forms
     return pa.table(columns)
 
 
@@ -142,12 +151,13 @@ def tag_rows(slim: pa.Table, lookup: Lookup | None, plan: TagPlan) -> Tags:
         plan: see `TagPlan`.
 
     Raises:
-        RecordError: a key is there already and `known` is FAIL; or the index names another row than was selected.
+        RecordError: a key is there already and `known` is FAIL; or the index names another row than was selected; or
+            rows of several records have one key.
         RecordIndexError: a record that moves is not where the index has it.
     """
     keys = one_chunk(slim[RECORD_KEY])
     own = one_chunk(slim[PARTITION_PATH]) if PARTITION_PATH in slim.column_names else None
-    identity = keys if own is None or not plan.by_partition else pc.binary_join_element_wise(_texts(own), keys, BETWEEN)
+    identity = _identity(slim, keys, own if plan.by_partition else None)
     ordering = [] if plan.delete else _ordering(slim)
     rows = sorted_rows(identity, unique=True, ordering=ordering)
     keys, own = keys.take(from_numpy(rows)), None if own is None else _texts(own.take(from_numpy(rows)))
@@ -190,6 +200,14 @@ def tag_rows(slim: pa.Table, lookup: Lookup | None, plan: TagPlan) -> Tags:
         old = groups.take(from_numpy(numbers[moving]))
         lost = lost_moves(plan.moves, keys.take(from_numpy(moving)), old, coming)
     return _moved(tags, moving, lost)
+
+
+def _identity(slim: pa.Table, keys: Any, partitions: Any | None) -> Any:
+    """What is unique of each row: its key, and its partition unless that is None."""
+    identity = keys if partitions is None else pc.binary_join_element_wise(_texts(partitions), keys, BETWEEN)
+    if _FORMS in slim.column_names:
+        refuse_shared_keys(identity, one_chunk(slim[_FORMS]), keys)
+    return identity
 
 
 def _refuse_others(slim: pa.Table, identity: Any, rows: Rows, numbers: Numbers, groups: Any) -> None:
