@@ -22,7 +22,7 @@ from table_writer.plan.operations import Duplicates
 from table_writer.plan.plan import CurrentFile, FilePlan, TaskIdentity
 from table_writer.rows.key_identity import key_columns, refuse_other_records
 from table_writer.rows.merge import RowChanges, row_changes
-from table_writer.rows.ordering import ordering_columns
+from table_writer.rows.ordering import columns_of_fields, ordering_columns
 from table_writer.rows.several_rows import Several
 from table_writer.rows.slot_rows import Incoming
 from table_writer.timeline import markers
@@ -135,7 +135,7 @@ class FileChange:
     def compared(self) -> list[str]:
         """Columns of the file that are compared with those of the rows, besides the record key."""
         doubted = () if self.incoming.doubtful is None else key_columns(self.plan.shared)
-        return list(dict.fromkeys([*self.ordering, *doubted]))
+        return list(dict.fromkeys([*columns_of_fields(self.plan.schema, self.ordering), *doubted]))
 
     def announce(self) -> None:
         """Create the marker, and the partition's metadata file; must precede the new version's first byte."""

@@ -53,7 +53,7 @@ def new_table_properties(options: WriteOptions, schema: pa.Schema | None) -> dic
 
     Raises:
         OptionError: the table's name or record key is missing, or options contradict each other.
-        SchemaError: a key, partition or ordering column is not among the columns.
+        SchemaError: a key, partition or ordering column is not among the columns, or has a nested type.
     """
     name = options.text(registry.TABLE_NAME)
     keys = options.names(registry.RECORD_KEY)
@@ -136,6 +136,9 @@ def _refuse_absent(schema: pa.Schema, fields: Mapping[Option, Sequence[str]]) ->
                         f"{did_you_mean(part, known)}"
                     )
                 members = members.field(part).type
+            if pa.types.is_nested(members):
+                lack = "has no order" if option is registry.ORDERING else "cannot be part of a key or partition path"
+                raise SchemaError(f"{option.key} names {name!r}, which is {members}: such a column {lack}")
 
 
 def _member_count(kind: Any) -> int:

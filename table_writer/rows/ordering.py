@@ -10,26 +10,42 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
+from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
 from table_format.errors import SchemaError, did_you_mean
+from table_format.keys.key_text import raw_column
 
 Mask = npt.NDArray[np.bool_]
+
+
+def held_fields(schema: pa.Schema, fields: Sequence[str]) -> list[str]:
+    """Those of some ordering fields, `a.b` for a member of a struct, whose columns a schema has."""
+    return [field for field, column in zip(fields, _columns(schema, fields), strict=True) if column in schema.names]
+
+
+def columns_of_fields(schema: pa.Schema, fields: Sequence[str]) -> list[str]:
+    """The columns of some ordering fields, each once; of a member of a struct the column that holds it."""
+    return list(dict.fromkeys(_columns(schema, fields)))
+
+
+def _columns(schema: pa.Schema, fields: Sequence[str]) -> list[str]:
+    return [field if field in schema.names else field.split(".", 1)[0] for field in fields]
 
 
 def ordering_columns(table: pa.Table, fields: Sequence[str]) -> list[Any]:
     """The ordering values of some rows, one array per field, in a form that Arrow sorts and compares totally.
 
     Java's order holds for floating point: -0.0 before 0.0, NaN after all numbers. Nulls stay null; they come first.
+    The value of a member of a struct that is null is null.
 
     Raises:
         SchemaError: there is no such column, or its type has no order.
     """
     columns = []
     for field in fields:
-        if field not in table.column_names:
+        if not held_fields(table.schema, [field]):
             hint = did_you_mean(field, table.column_names)
             raise SchemaError(f"ordering column {field!r} is not in the data{hint}; columns are {table.column_names}")
-        columns.append(_comparable(one_chunk(table.column(field)), field))
+        columns.append(_comparable(raw_column(table, field), field))
     return columns
 
 

@@ -25,7 +25,7 @@ from table_writer.plan.plan import BUCKET_COLUMN, FRESH_COLUMN, GONE_COLUMN, Fil
 from table_writer.rows.key_identity import doubtful_keys, key_columns, key_forms, refuse_shared_keys
 from table_writer.rows.merge import sorted_rows, winners
 from table_writer.rows.number_order import number_order
-from table_writer.rows.ordering import ordering_columns
+from table_writer.rows.ordering import columns_of_fields, held_fields, ordering_columns
 
 
 def keyed_rows(plan: KeyPlan, table: pa.Table, payload: Iterable[str]) -> pa.Table:
@@ -210,7 +210,7 @@ class Incoming:
         Raises:
             SchemaError: a batch of some columns lacks an ordering column.
         """
-        missing = sorted(self.kept_columns.intersection(self.plan.ordering))
+        missing = sorted(self.kept_columns.intersection(columns_of_fields(self.plan.schema, self.plan.ordering)))
         if missing:
             raise SchemaError(
                 f"the batch has no ordering column {missing[0]!r}: with hoodie.catalog.write.partial.columns it must "
@@ -288,5 +288,5 @@ def _refuse_shared_keys(plan: FilePlan, rows: pa.Table, positions: Rows | None) 
 
 
 def _ordering(plan: FilePlan, rows: pa.Table, positions: Rows | None) -> list[Any]:
-    columns = ordering_columns(rows, [field for field in plan.ordering if field in rows.column_names])
+    columns = ordering_columns(rows, held_fields(rows.schema, plan.ordering))
     return columns if positions is None else [column.take(from_numpy(positions)) for column in columns]

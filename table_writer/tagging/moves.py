@@ -16,7 +16,7 @@ from table_format.errors import RecordIndexError
 from table_format.meta_columns import META_FIELDS, RECORD_KEY
 from table_format.storage import Storage
 from table_format.table.schema_history import SchemaHistory, read_columns
-from table_writer.rows.ordering import not_older, ordering_columns
+from table_writer.rows.ordering import columns_of_fields, not_older, ordering_columns
 
 Mask = npt.NDArray[np.bool_]
 
@@ -71,7 +71,7 @@ def lost_moves(plan: MovePlan, keys: Any, groups: Any, ordering: Mapping[int, An
     """
     lost = np.zeros(len(keys), np.bool_)
     known = pa.schema([*META_FIELDS, *plan.schema])
-    schema = pa.schema([known.field(name) for name in (RECORD_KEY, *plan.fields)])
+    schema = pa.schema([known.field(name) for name in (RECORD_KEY, *columns_of_fields(plan.schema, plan.fields))])
     encoded = groups.dictionary_encode()
     numbers = to_numpy(encoded.indices)
     for number, path in enumerate(plan.files.paths_of(encoded.dictionary)):

@@ -24,7 +24,7 @@ from table_format.slices.file_names import BETWEEN, group_keys
 from table_writer.plan.plan import FROM_COLUMN, HOME_COLUMN
 from table_writer.rows.key_identity import key_forms, refuse_shared_keys
 from table_writer.rows.merge import sorted_rows
-from table_writer.rows.ordering import ordering_columns
+from table_writer.rows.ordering import held_fields, ordering_columns
 from table_writer.rows.several_rows import group_number, several_rows
 from table_writer.tagging.moves import MovePlan, lost_moves
 
@@ -134,7 +134,7 @@ def slim_rows(rows: pa.Table, ordering: Sequence[str], shared: Sequence[str] = (
             raise SchemaError(f"column {IS_DELETED} is {flags.type}; it must be boolean")
         columns[_DELETED] = pc.fill_null(flags, False)
     for number, name in enumerate(ordering):
-        if name in rows.column_names:
+        if held_fields(rows.schema, [name]):
             columns[f"{_ORDERING}{number}"] = ordering_columns(rows, [name])[0]
     forms = key_forms(rows, shared)
     if forms is not None:
