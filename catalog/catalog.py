@@ -10,7 +10,7 @@ from catalog.concurrency.late_tables import LateTables
 from catalog.concurrency.workers import each
 from catalog.table import Table
 from table_format.config.table_config import PROPERTIES_PATH, TableConfig, parse_table_config
-from table_format.errors import HudiError, TableNotFoundError
+from table_format.errors import ArgumentError, HudiError, TableNotFoundError
 from table_format.storage import Storage
 from table_format.table.client import TableClient
 
@@ -125,10 +125,13 @@ class Catalog:
             options: as for `Table.open`.
 
         Raises:
+            ArgumentError: the name is no text.
             OptionError: an option is unknown, or its value does not fit it.
             TableNotFoundError: the warehouse has no table of that name, or more than one.
             UnsupportedTableError: the table is of a version or kind that is not read.
         """
+        if not isinstance(name, str):
+            raise ArgumentError(f"the name of a table is a text, not {name!r}")
         direct = name.strip("/")
         if direct and ".." not in direct.split("/") and self.storage.exists(f"{direct}/{PROPERTIES_PATH}"):
             return self._open(f"{self.storage.uri}/{direct}", options)

@@ -29,7 +29,7 @@ from pushdown.simplify import simplify
 from pushdown.walk import inexact_part
 from table_format.base_file.footer import footer
 from table_format.codecs.arrow_numpy import from_numpy, valid_mask
-from table_format.errors import MissingFileError, MissingPackageError, require
+from table_format.errors import ArgumentError, MissingFileError, MissingPackageError, require
 from table_format.meta_columns import RECORD_KEY
 
 T = TypeVar("T")
@@ -78,6 +78,11 @@ class Scan:
         ]
         object.__setattr__(self, "expression", simplify(all_of(*bound)) if bound else None)
         _check_columns(self.columns, schema)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # without the statistics that were loaded: a copy in another process reads what it needs of the same state
+        question = (self.filter, self.columns, self.options, self.instants, self.case_sensitive, self.time_zone)
+        return _scan_again, (self.snapshot.again(), *question)
 
     @property
     def schema(self) -> pa.Schema:
@@ -190,8 +195,14 @@ class Scan:
             )
 
 
+def _scan_again(snapshot: Callable[[], Snapshot], *question: Any) -> Scan:
+    return Scan(snapshot(), *question)
+
+
 def _check_columns(columns: tuple[str, ...] | None, schema: pa.Schema) -> None:
     for position, name in enumerate(columns or ()):
+        if not isinstance(name, str):
+            raise ArgumentError(f"names of columns are texts, which {name!r} is not")
         if name not in schema.names:
             root = name.split(".", 1)[0]
             if root in schema.names:

@@ -241,7 +241,7 @@ class Table:
             PendingWriteError: a write of the incremental range is pending.
             UnsupportedTableError: an incremental query of a table whose rows have no commit time.
         """
-        _refuse_arguments(filter, columns, as_of, incremental)
+        _refuse_arguments(filter, columns, as_of, incremental, options)
         sampled = {} if sample is None else {SAMPLE: sample}
         known = {} if self.config.bucket_count is not None else self._bucket_options
         parsed = ScanOptions.parse({**known, **(options or {}), **sampled})
@@ -323,7 +323,7 @@ class Table:
         return history_of(with_archive(timeline) if archived else timeline)
 
 
-def _refuse_arguments(condition: Any, columns: Any, as_of: Any, incremental: Any) -> None:
+def _refuse_arguments(condition: Any, columns: Any, as_of: Any, incremental: Any, options: Any) -> None:
     """Refuse arguments of other types than a scan's."""
     if not (condition is None or isinstance(condition, (str, HudiExpression))):
         raise ArgumentError(
@@ -332,7 +332,14 @@ def _refuse_arguments(condition: Any, columns: Any, as_of: Any, incremental: Any
         )
     if isinstance(columns, str):
         raise ArgumentError(f"columns={columns!r}: give a list of names, such as [{columns!r}]")
+    if columns is not None and not isinstance(columns, Iterable):
+        raise ArgumentError(f"columns={columns!r}: give a list of names, such as ['id']")
     if not (as_of is None or isinstance(as_of, str)):
         raise ArgumentError(f"as_of={as_of!r}: give an instant or a time as text, such as '2026-01-31 12:00:00'")
-    if not (incremental is None or (isinstance(incremental, (tuple, list)) and len(incremental) == 2)):
+    times = incremental if isinstance(incremental, (tuple, list)) and len(incremental) == 2 else (incremental,)
+    if incremental is not None and not (
+        len(times) == 2 and isinstance(times[0], str) and isinstance(times[1], (str, type(None)))
+    ):
         raise ArgumentError(f"incremental={incremental!r}: give two times, such as ('earliest', None)")
+    if not (options is None or isinstance(options, Mapping)):
+        raise ArgumentError(f"options are a dict from keys to values, not {options!r}")

@@ -20,6 +20,7 @@ from catalog.snapshots.scan_options import BUCKET_KEYS
 from catalog.table import TableOptions
 from catalog.table_stats import SMALL_FILE, TableStats, table_stats
 from hudi_catalog.option_groups import divided_options
+from hudi_catalog.sources.types import check_zone
 from pushdown.expression import HudiExpression
 from table_format.errors import ArgumentError, SchemaError
 from table_format.storage import Storage
@@ -73,6 +74,7 @@ class Table(catalog.table.Table, TableWrites[Any]):
         checked = write_options if isinstance(write_options, WriteOptions) else WriteOptions.of_user(write_options)
         buckets = {key: text for key, text in checked.texts.items() if key in BUCKET_KEYS}
         super().__init__(client, options, bucket_options=buckets)
+        check_zone(time_zone)
         self._write_options = checked
         self._time_zone = time_zone
 
@@ -86,7 +88,7 @@ class Table(catalog.table.Table, TableWrites[Any]):
         time_zone: str | None = None,
     ) -> Table:
         """Open the table in a folder; see `open_table`."""
-        place = uri if isinstance(uri, Storage) else os.fspath(uri)
+        place = os.fspath(uri) if isinstance(uri, os.PathLike) else uri
         reading, writing = divided_options(options)
         client = TableClient.open(place, storage_options)
         return cls(client, TableOptions.parse(reading), write_options=writing, time_zone=time_zone)
@@ -457,13 +459,14 @@ def create_table(
         ArgumentError: there is no record key, or the schema has an unsupported type.
         TableExistsError: there is a table already, or the folder holds other files.
         SchemaError: columns that a table cannot hold, or a key, partition or ordering column that is not among them.
-        OptionError: options that contradict each other.
+        OptionError: options that contradict each other, an unknown time zone, or a name that no table can have.
     """
     from hudi_catalog.sources.schemas import arrow_schema
     from table_writer.writer import TableWriter
 
     if not record_key:
         raise ArgumentError("create_table needs record_key: a column, or a list of columns, that identifies a row")
+    check_zone(time_zone)
     reading, writing = divided_options(options)
     columns = None if schema is None else arrow_schema(schema, time_zone=time_zone)
     writer = TableWriter.create(

@@ -38,6 +38,7 @@ _REFUSED: Final = re.compile(
 )
 # By the names of Arrow; a file there is visible when its upload is complete, and a rename is a copy.
 _OBJECT_STORES: Final = ("s3", "gcs", "abfs")
+_SCHEMES: Final = ("s3", "s3a", "s3n", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss", "http", "https")
 # As many deletes are done one after the other.
 _FEW_DELETES: Final = 64
 _DELETING_THREADS: Final = 16
@@ -444,6 +445,10 @@ class Storage:
 def _resolve(uri: str, options: Mapping[str, Any]) -> tuple[fs.FileSystem, str]:
     if uri.startswith("file:") and not uri.startswith("file:/"):
         raise ArgumentError(f"{uri}: a file: URI names an absolute path; give a relative one without file:")
+    scheme, colon, rest = uri.partition(":")
+    if colon and scheme.lower() in _SCHEMES and not rest.startswith("//"):
+        place = rest.lstrip("/")
+        raise ArgumentError(f"{uri}: such a URI has two slashes: {scheme}://{place}; a folder of that name is ./{uri}")
     try:
         if "://" not in uri and not uri.startswith("file:"):
             return fs.LocalFileSystem(), os.path.abspath(uri)

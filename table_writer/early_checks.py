@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
@@ -25,7 +25,7 @@ from table_writer.plan.properties import bucket_count, check_against_table, chec
 from table_writer.rows.slot_rows import keyed_rows
 from table_writer.slots.checked_count import CheckedCount
 from table_writer.slots.current import BucketFiles, refuse_other_count
-from table_writer.slots.partition_files import PartitionFiles
+from table_writer.slots.partition_files import PartitionFiles, matches_partition
 from table_writer.slots.split import distinct_slots
 from table_writer.timeline.options import ProtocolOptions
 from table_writer.write_plans import WritePlans, key_plan
@@ -117,6 +117,8 @@ def refuse_options(
         raise OptionError(f"{operation.value} needs {rows}")
     buckets = bucket_count(options, config) if index_type(options, config) == "BUCKET" else 0
     keys = key_plan(client, options, (), buckets)
+    if isinstance(named, list) and named and not keys.spec.is_partitioned:
+        _refuse_partitions(operation, named)
     count = CheckedCount.of(options, config)
     if count is not None and not count.is_recorded(timeline):
         # their names show whether the job's count can be right
@@ -125,6 +127,14 @@ def refuse_options(
         refuse_other_count(client.storage, files, count.fields)
     if batch is not None and buckets and operation is not Operation.DELETE_PARTITION:
         keyed_rows(keys, storage_schema(batch).empty_table(), ())
+
+
+def _refuse_partitions(operation: Operation, named: Sequence[str]) -> None:
+    """Refuse to delete partitions that a table without partitions cannot have."""
+    if operation is Operation.DELETE_PARTITION and not any(matches_partition("", pattern) for pattern in named):
+        raise OptionError(
+            f"the table has no partitions, and so none of the path {named[0]!r}: delete rows by a condition or by keys"
+        )
 
 
 def refuse_clustered(plans: WritePlans, files: pa.Table, *, bucketed: bool) -> None:

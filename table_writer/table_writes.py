@@ -122,7 +122,7 @@ class TableWrites(ClusterCalls, ABC, Generic[Rows]):
         Raises:
             ArgumentError: a path is empty, which in a table without partitions would be that of all rows.
         """
-        names = [partitions] if isinstance(partitions, str) else list(partitions)
+        names: list[Any] = [partitions] if isinstance(partitions, str) or partitions is None else list(partitions)
         for name in names:
             if not isinstance(name, str):
                 raise ArgumentError(f"paths of partitions are texts, which {name!r} is not")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -84,6 +85,7 @@ class Snapshot:
         self.timeline = timeline
         self.as_of = as_of
         self.read_optimized = read_optimized
+        self.listing = listing
         self.is_latest = as_of is None and listing is None
         last = timeline.last_completed_write(as_of)
         self.instant: str | None = last.time if last else None
@@ -244,9 +246,22 @@ class Snapshot:
         other.slices = SliceSet.of(self.take_files(rows if self.config.drop_partition_columns else rows[:0]))
         other._paths = dataclasses.replace(self._paths, partitions=other.partitions)  # noqa: SLF001  # of the same class
         other.timeline = dataclasses.replace(self.timeline, _read=InstantContents())
-        other.metadata_table = other.whole = None
+        other.metadata_table = other.whole = other.listing = None
         del other.column_index, other.footers, other.key_filters, other.replaced
         return other
+
+    def again(self) -> Callable[[], Snapshot]:
+        """Makes the snapshot of the same state in another process, from its files; it pickles."""
+        state = partial(
+            Snapshot,
+            self.client,
+            self.timeline,
+            self.as_of,
+            read_optimized=self.read_optimized,
+            listing=self.listing,
+            statistics_limit=self.column_index.memory,
+        )
+        return partial(_with_block_size, state, self.block_size)
 
     def with_block_size(self, size: int | None) -> Snapshot:
         """The same state, planned as for writers that close row groups at another size.
@@ -278,6 +293,10 @@ class Snapshot:
     @property
     def _row_groups(self) -> RowGroupSize:
         return RowGroupSize.of(self.schema, self.block_size)
+
+
+def _with_block_size(state: Callable[[], Snapshot], size: int) -> Snapshot:
+    return state().with_block_size(size)
 
 
 def _bucket_numbers(files: pa.Table) -> NDArray[np.int64] | None:

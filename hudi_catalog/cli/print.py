@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +23,7 @@ from table_format.errors import HudiError
 from table_format.keys.partition_buckets import EXPRESSIONS
 
 _LONGEST_CELL = 40
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 def tables_json(entries: Sequence[TableEntry]) -> list[dict[str, Any]]:
@@ -176,7 +179,8 @@ def rows_table(rows: pa.Table) -> RenderableType:
 def _cell(text: str) -> Text:
     if text == "null":
         return Text("null", style="dim")
-    plain = text[1:-1] if text.startswith('"') else text
+    # as it is, but control characters, which a terminal would obey, stay escaped as in JSON
+    plain = _CONTROL.sub(lambda found: json.dumps(found[0])[1:-1], json.loads(text)) if text.startswith('"') else text
     return Text(plain if len(plain) <= _LONGEST_CELL else f"{plain[: _LONGEST_CELL - 1]}…")
 
 

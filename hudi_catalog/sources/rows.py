@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -71,6 +71,8 @@ def arrow_rows(rows: Any, columns: pa.Schema | None = None, *, time_zone: str | 
         SchemaError: a column that Arrow cannot hold, or a timestamp without a time zone where none is given.
     """
     stream = _opened(rows, columns, time_zone)
+    if columns is not None and not stream.schema.names and isinstance(rows, Sized) and not len(rows):
+        stream = rows_of_table(columns.empty_table())  # such as an empty frame, which has lost its columns
     return zoned_rows(_changed(stream, *decoded(stream.schema)), columns, time_zone)
 
 

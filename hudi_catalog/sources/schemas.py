@@ -57,9 +57,7 @@ def arrow_schema(source: Any, *, time_zone: str | None = None) -> pa.Schema:
         schema = arrow_rows(source, time_zone=time_zone).schema
     untyped = [field.name for field in schema if pa.types.is_null(field.type)]
     if untyped:
-        raise SchemaError(
-            f"column {untyped[0]!r} has no type, as all its values are null: give the table a schema, or cast it"
-        )
+        raise SchemaError(f"column {untyped[0]!r} has no type, as it has no value: give the table a schema, or cast it")
     return schema.remove_metadata()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -162,8 +162,7 @@ def zoned(
         SchemaError: there is such a timestamp, but no time zone is given, or it is nested in another column.
         OptionError: there is no such time zone.
     """
-    if time_zone is not None:
-        _check_zone(time_zone)
+    check_zone(time_zone)
     positions = []
     for position, field in enumerate(schema):
         stored = type_in(columns, field.name)
@@ -206,10 +205,17 @@ def _micros(array: Any, name: str) -> Any:
         ) from error
 
 
-def _check_zone(time_zone: str) -> None:
+def check_zone(time_zone: object) -> None:
+    """Refuse what is no time zone; None is allowed.
+
+    Raises:
+        OptionError: there is no time zone of that name.
+    """
+    if time_zone is None:
+        return
     try:
-        pc.assume_timezone(pa.array([0], pa.timestamp("us")), time_zone)
-    except (pa.ArrowException, ValueError) as error:
+        pc.assume_timezone(pa.array([0], pa.timestamp("us")), cast("str", time_zone))
+    except (pa.ArrowException, ValueError, TypeError) as error:
         raise OptionError(f"time zone {time_zone!r}: unknown; write UTC, or a name such as Europe/Vienna") from error
 
 

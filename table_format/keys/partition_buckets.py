@@ -128,6 +128,13 @@ class BucketRules:
             UnsupportedTableError: a rule cannot hold the path of a partition, or the counts have no common multiple.
         """
         own = {_exactly(path): path for path in partitions}
+        divided = [path for path in own.values() if not {",", ";"}.isdisjoint(path)]
+        if divided:
+            raise UnsupportedTableError(
+                f"partition {divided[0]!r}: a path with a comma or a semicolon cannot have a number of buckets of its "
+                f"own, since these divide the rules of {EXPRESSIONS}; only the whole table can be resized, where no "
+                "partition has rules yet"
+            )
         rest = BucketRules(tuple(rule for rule in self.rules if rule[0] not in own), self.default)
         added = [(pattern, count) for pattern, path in own.items() if rest.count_of(path) != count]
         kept = (*added, *rest.rules) or ((next(iter(own)), count),)

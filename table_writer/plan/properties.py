@@ -52,13 +52,15 @@ def new_table_properties(options: WriteOptions, schema: pa.Schema | None) -> dic
         schema: user columns, if known.
 
     Raises:
-        OptionError: the table's name or record key is missing, or options contradict each other.
+        OptionError: the table's name or record key is missing or no such, or options contradict each other.
         SchemaError: a key, partition or ordering column is not among the columns, or has a nested type.
     """
     name = options.text(registry.TABLE_NAME)
     keys = options.names(registry.RECORD_KEY)
     if not name:
         raise OptionError(f"{registry.TABLE_NAME.key} is missing: a new table needs a name")
+    if not name.isprintable() or not {"/", "\\"}.isdisjoint(name):
+        raise OptionError(f"{registry.TABLE_NAME.key}={name!r}: a table's name has no slashes or control characters")
     if not keys:
         raise OptionError(f"{registry.RECORD_KEY.key} is missing: a new table needs a record key")
     partitions = tuple(entry.split(":", 1)[0] for entry in options.names(registry.PARTITION_PATH))
