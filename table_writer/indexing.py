@@ -19,6 +19,7 @@ from typing import Final
 import pyarrow as pa
 
 from table_format.base_file.footer import footer
+from table_format.config.option_values import names
 from table_format.config.table_config import require_writable
 from table_format.errors import (
     MissingFileError,
@@ -177,6 +178,9 @@ def drop_index(client: TableClient, index: str, options: Mapping[str, str] | Non
         present = set(client.config.metadata_partitions)
         if is_private(client.config):
             present.add(layout.RECORD_INDEX)
+        if index not in present and _is_left(client, index):
+            remove_indexes(client, [index])  # the files of a drop that died after it had taken the index out of use
+            return
         if index not in present:
             others = ", ".join(name for name in known if name in present) or "none"
             raise OptionError(f"{client.storage.uri}: the table has no {index}; its indexes: {others}")
@@ -186,6 +190,13 @@ def drop_index(client: TableClient, index: str, options: Mapping[str, str] | Non
                 f"{client.config.index_type}); `hudi-catalog index bootstrap` builds it anew"
             )
         remove_indexes(client, [index])
+
+
+def _is_left(client: TableClient, index: str) -> bool:
+    """Whether files of an index are there that the table does not list, and that Apache Hudi is not building."""
+    if index not in FILE_INDEXES or index in names(client.config.raw, layout.INFLIGHT_PARTITIONS_KEY):
+        return False
+    return client.storage.is_dir(f"{layout.FOLDER}/{index}")
 
 
 @dataclass

@@ -124,6 +124,22 @@ def test_built_rebuilt_and_dropped(tmp_path: Path, index: str) -> None:
         table.drop_index(index)
 
 
+def test_a_drop_that_died_is_finished_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path / "t")
+    with monkeypatch.context() as patched:
+        patched.setattr(Storage, "delete_dir", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            table.drop_index(layout.COLUMN_STATS)
+    left = tmp_path / "t" / layout.FOLDER / layout.COLUMN_STATS
+    assert left.is_dir()
+    table = open_table(tmp_path / "t")
+    table.drop_index(layout.COLUMN_STATS)
+    assert not left.exists()
+    assert_complete(TableClient.open(tmp_path / "t"))
+    with pytest.raises(OptionError, match="the table has no"):
+        table.drop_index(layout.COLUMN_STATS)
+
+
 def test_statistics_of_the_columns_that_options_name(tmp_path: Path) -> None:
     table = make(tmp_path / "t")
     report = table.build_index(layout.COLUMN_STATS, {COLUMNS: "v, _hoodie_record_key"})
