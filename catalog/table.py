@@ -161,6 +161,7 @@ class Table:
             OptionError: the text is not a time, the state of that time is gone, or there is no such query type.
             UnsupportedTableError: the table is of a kind that is not read.
         """
+        _refuse_time(as_of)
         if query_type not in QUERY_TYPES:
             raise OptionError(f"query type {query_type!r}: use {' or '.join(QUERY_TYPES)}")
         base_only = query_type == READ_OPTIMIZED and self.config.table_type != "COPY_ON_WRITE"
@@ -334,8 +335,7 @@ def _refuse_arguments(condition: Any, columns: Any, as_of: Any, incremental: Any
         raise ArgumentError(f"columns={columns!r}: give a list of names, such as [{columns!r}]")
     if columns is not None and not isinstance(columns, Iterable):
         raise ArgumentError(f"columns={columns!r}: give a list of names, such as ['id']")
-    if not (as_of is None or isinstance(as_of, str)):
-        raise ArgumentError(f"as_of={as_of!r}: give an instant or a time as text, such as '2026-01-31 12:00:00'")
+    _refuse_time(as_of)
     times = incremental if isinstance(incremental, (tuple, list)) and len(incremental) == 2 else (incremental,)
     if incremental is not None and not (
         len(times) == 2 and isinstance(times[0], str) and isinstance(times[1], (str, type(None)))
@@ -343,3 +343,8 @@ def _refuse_arguments(condition: Any, columns: Any, as_of: Any, incremental: Any
         raise ArgumentError(f"incremental={incremental!r}: give two times, such as ('earliest', None)")
     if not (options is None or isinstance(options, Mapping)):
         raise ArgumentError(f"options are a dict from keys to values, not {options!r}")
+
+
+def _refuse_time(as_of: Any) -> None:
+    if not (as_of is None or isinstance(as_of, str)):
+        raise ArgumentError(f"as_of={as_of!r}: give an instant or a time as text, such as '2026-01-31 12:00:00'")

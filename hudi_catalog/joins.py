@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
@@ -406,7 +406,7 @@ def _key_pairs(on: Keys) -> dict[str, str]:
     if isinstance(on, Mapping):
         pairs = dict(on)
     else:
-        names = [on] if isinstance(on, str) else [*(on or ())]
+        names = [on] if isinstance(on, str) or not isinstance(on, Iterable) else [*on]
         pairs = dict(zip(names, names, strict=True))
     if not pairs or not all(isinstance(name, str) for name in (*pairs, *pairs.values())):
         raise ArgumentError("join needs on: a column, or a list of columns, or a dict from left to right columns")

@@ -223,7 +223,7 @@ def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> list[str]
 
 def did_you_mean(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
     """Hint for a message about an unknown name: ` (did you mean a or b?)`, or empty; see `nearest`."""
-    near = nearest(name, known, likeness)
+    near = nearest(str(name), known, likeness)
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 

@@ -53,9 +53,10 @@ class ClusterCalls(ABC):
             ConflictError: another writer changed the same files first; nothing was changed.
         """
         from table_writer.cluster import cluster
+        from table_writer.plan.arguments import names_of
 
-        names = [sort_by] if isinstance(sort_by, str) else list(sort_by)
-        wanted = [partitions] if isinstance(partitions, str) else list(partitions)
+        names = names_of("columns to sort by", sort_by)
+        wanted = names_of("paths of partitions", partitions)
 
         def service(client: TableClient, merged: WriteOptions, executor: Executor) -> ClusteringReport:
             return cluster(
@@ -124,11 +125,12 @@ class ClusterCalls(ABC):
             ConflictError: every attempt conflicted with another writer.
         """
         from table_format.errors import ArgumentError
+        from table_writer.plan.arguments import names_of
         from table_writer.resize import ResizeRequest, resize
 
         if auto == (buckets is not None):
             raise ArgumentError("give either a number of buckets, or auto")
-        wanted = (partitions,) if isinstance(partitions, str) else tuple(partitions)
+        wanted = tuple(names_of("paths of partitions", partitions))
         request = ResizeRequest(buckets, wanted, acknowledge_fixed_writers)
         return self.run_service(
             lambda client, merged, executor: resize(client, merged, executor, request, dry_run=dry_run), options

@@ -70,8 +70,8 @@ def with_days(options: WriteOptions, days: int | None) -> WriteOptions:
         ArgumentError: neither says for how long.
     """
     if days is not None:
-        if days < 1:
-            raise ArgumentError(f"days={days}: give 1 or more; partitions without a time to live stay")
+        if isinstance(days, bool) or not isinstance(days, int) or days < 1:
+            raise ArgumentError(f"days={days!r}: give 1 or more; partitions without a time to live stay")
         return options.with_values({TTL_DAYS: days})
     if ProtocolOptions.parse(options.texts).ttl.days < 1:
         raise ArgumentError(f"nothing says how long partitions live: give days, or the option {TTL_DAYS}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from table_format.errors import ArgumentError, OptionError
 from table_writer.cluster_calls import ClusterCalls
 from table_writer.plan import option_registry as registry
+from table_writer.plan.arguments import names_of
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
 
@@ -122,10 +123,7 @@ class TableWrites(ClusterCalls, ABC, Generic[Rows]):
         Raises:
             ArgumentError: a path is empty, which in a table without partitions would be that of all rows.
         """
-        names: list[Any] = [partitions] if isinstance(partitions, str) or partitions is None else list(partitions)
-        for name in names:
-            if not isinstance(name, str):
-                raise ArgumentError(f"paths of partitions are texts, which {name!r} is not")
+        names = names_of("paths of partitions", partitions)
         if any(not name.strip("/") for name in names):
             raise ArgumentError(
                 "an empty text is no path of a partition; it would mean all rows of a table without partitions, which "

@@ -200,6 +200,8 @@ class _Reader:
 
     def member(self, node: Any, depth: int) -> Term:
         _check(node, "this", "expressions")
+        if not node.expressions:
+            raise _UnreadError  # an empty list is no SQL of Spark's
         return Term("in", self.all([node.this, *node.expressions], depth))
 
     def test(self, node: Any, depth: int) -> Term:

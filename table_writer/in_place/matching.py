@@ -12,6 +12,7 @@ from sqlglot import exp
 from pushdown.builder import col
 from pushdown.expression import HudiExpression, all_of
 from table_writer.in_place.expressions import SOURCE, TARGET, Expressions
+from table_writer.plan.arguments import names_of
 
 #: Beyond so many values a range of them is looked for: each costs microseconds, and they hardly spare files any more.
 MOST_VALUES = 5_000
@@ -25,7 +26,7 @@ def join_condition(on: str | Sequence[str], expressions: Expressions) -> exp.Exp
     """
     if isinstance(on, str) and expressions.column(TARGET, on) is None:
         return expressions.parsed(on, sides=(TARGET, SOURCE))
-    on = [on] if isinstance(on, str) else on
+    on = names_of("columns that are equal", on)
     tests = []
     for name in on:
         for side in (TARGET, SOURCE):

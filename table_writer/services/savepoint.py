@@ -6,6 +6,7 @@ import getpass
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import NoneType
 
 import pyarrow as pa
 
@@ -131,8 +132,11 @@ def write_at(client: TableClient, timeline: Timeline, instant: str | None) -> In
     """A completed write of the active timeline; the newest for None.
 
     Raises:
+        ArgumentError: the instant is no text.
         TransactionError: there is none, or it is archived, pending or was taken back.
     """
+    if not isinstance(instant, (str, NoneType)):
+        raise ArgumentError(f"an instant is a text, as `history` lists it, not {instant!r}")
     write = timeline.last_completed_write() if instant is None else _write_of(timeline, instant)
     if write is not None:
         return write

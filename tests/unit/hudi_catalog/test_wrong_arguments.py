@@ -36,6 +36,20 @@ def table(tmp_path: Path) -> hudi_catalog.Table:
         (lambda table: table.scan(incremental=(5, 6)), "incremental=.5, 6.: give two times"),
         (lambda table: table.scan(options=5), "options are a dict"),
         (lambda table: table.delete_partitions(None), "paths of partitions are texts, which None is not"),
+        (lambda table: table.scan(as_of=5), "as_of=5: give an instant or a time as text"),
+        (lambda table: table.files(as_of=5), "as_of=5: give an instant or a time as text"),
+        (lambda table: table.restore(to=5), "an instant is a text, as `history` lists it, not 5"),
+        (lambda table: table.rollback(5), "an instant is a text, as `history` lists it, not 5"),
+        (lambda table: table.savepoint(5), "an instant is a text, as `history` lists it, not 5"),
+        (lambda table: table.expire_partitions(days="x"), "days='x': give 1 or more"),
+        (lambda table: table.drop_index(5), "no index 5"),
+        (lambda table: table.build_index(5), "no index 5"),
+        (lambda table: table.cluster(["name"], partitions=5), "paths of partitions are texts, which 5 is not"),
+        (lambda table: table.cluster(5), "columns to sort by are texts, which 5 is not"),
+        (lambda table: table.resize(2, partitions=[None]), "paths of partitions are texts, which None is not"),
+        (lambda table: table.merge([{"id": 1}], on=5), "columns that are equal are texts, which 5 is not"),
+        (lambda table: hudi_catalog.join(table, table, 5), "join needs on: a column"),  # type: ignore[arg-type]
+        (lambda table: table.scan("id IN ()").count(), "rows cannot be selected by this filter: .*id IN"),
         (lambda table: hudi_catalog.open_table(None), "the place of a table is a path or a URI"),  # type: ignore[arg-type]
         (lambda table: hudi_catalog.Catalog(table.client.storage.uri).load(5), "the name of a table is a text"),  # type: ignore[arg-type]
     ],
