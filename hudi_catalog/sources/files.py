@@ -296,10 +296,14 @@ def _csv(file: _File, stream: Any, *, delimiter: str = ",") -> tuple[pa.Schema, 
         _check_csv(file, guess.schema)
         hints = {field.name: _csv_type(file.type_of(field.name), field.type) for field in guess.schema}
         doubles = _guessed_doubles(file, guess.schema)
-    if doubles:
-        with _stream(file.path) as beginning, reader(beginning, dict.fromkeys(doubles, pa.string())) as texts:
-            first = texts.read_next_batch()
+        numbers = [*doubles, *(f.name for f in guess.schema if types.is_int64(f.type) and file.type_of(f.name) is None)]
+    if numbers:
+        with _stream(file.path) as beginning, reader(beginning, dict.fromkeys(numbers, pa.string())) as texts:
+            first = next(iter(texts), None)
+    if numbers and first is not None:
         _refuse_rounded(file, (n for n in doubles if _any_matches(first.column(n), rf"^\s*{_LONG_NUMBER}\s*$")))
+        # 007 is no number but a code, and another one than 7
+        hints |= {name: pa.string() for name in numbers if _any_matches(first.column(name), r"^\s*[+-]?0[0-9]")}
     batches = reader(stream, hints)
     return batches.schema, _with_closed_quotes(file, batches)
 

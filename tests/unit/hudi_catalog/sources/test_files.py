@@ -233,3 +233,21 @@ def test_a_missing_file(folder: Path) -> None:
     with pytest.raises(MissingFileError, match=r"nothing.parquet: there is no such file"):
         read("nothing.parquet")
     assert not os.path.exists("nothing.parquet")
+
+
+@pytest.mark.parametrize("values", [["007", "7"], ["1", "01"], ["1.5", "01"], ["-01", "2"], ["00", ""]])
+def test_numbers_with_leading_zeros_are_texts(tmp_path: Path, values: list[str]) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("id,code\n" + "".join(f"{number},{value}\n" for number, value in enumerate(values)))
+    rows = file_rows([str(path)]).open().read_all()
+    assert rows["code"].to_pylist() == [value or None for value in values]
+    assert rows.schema.field("id").type == pa.int64()
+    known = pa.schema([("code", pa.float64())])
+    assert file_rows([str(path)], columns=known).schema.field("code").type == pa.float64()
+
+
+@pytest.mark.parametrize("values", [["0", "10"], ["0.5", "-0.25"], ["1e05", "0e1"], ["100", "-0"]])
+def test_zeros_of_numbers_are_none_of_a_text(tmp_path: Path, values: list[str]) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("id\n" + "\n".join(values) + "\n")
+    assert file_rows([str(path)]).open().read_all()["id"].to_pylist() == [float(value) for value in values]
