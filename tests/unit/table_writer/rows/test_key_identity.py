@@ -12,6 +12,7 @@ import pytest
 import hudi_catalog
 from table_format.keys.key_generator import KeyGenerator, KeySpec
 from table_writer.rows.key_identity import doubtful_keys, key_forms, refuse_shared_keys, shared_fields
+from table_writer.slots import slot
 
 TEXTS = ("", "x", "__null__", "__empty__", "x,b:y", ",b:", "y,c:z", "x,b:y,c:z", ",", ":", "b:", "__null__,b:y")
 SURGERY = {"hoodie.catalog.write.surgery": "always"}
@@ -103,3 +104,21 @@ def test_a_large_batch_is_tagged_in_tasks(tmp_path: Path) -> None:
     )
     with pytest.raises(hudi_catalog.HudiError, match="one would replace the other"):
         table.upsert([{"a": a, "b": b} for a, b in PAIRS[1]])
+
+
+def test_in_a_file_beyond_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    merge = slot.merge_in_order
+    monkeypatch.setattr(slot, "merge_in_order", lambda *arguments: calls.append(1) or merge(*arguments))
+    options = {"hoodie.catalog.executor.memory": str(64 << 20), "hoodie.catalog.write.surgery": "never"}
+    columns = pa.schema([(name, pa.string()) for name in ("a", "b", "pad")])
+    table = hudi_catalog.create_table(f"{tmp_path}/t", columns, record_key=["a", "b"], buckets=1, options=options)
+    count = 200_000
+    values = {"a": [f"k{n}" for n in range(count)], "b": ["y"] * count, "pad": [f"{n}" * 20 for n in range(count)]}
+    stored, other = [pa.table({"a": [a], "b": [b], "pad": [""]}, columns) for a, b in PAIRS[0]]
+    plain = pa.table(values, columns)
+    table.upsert(pa.concat_tables([plain, stored]))
+    assert table.upsert(pa.concat_tables([plain, stored])).rows_updated == count + 1
+    assert calls
+    with pytest.raises(hudi_catalog.HudiError, match="record key of another record"):
+        table.upsert(pa.concat_tables([plain, other]))
