@@ -313,10 +313,37 @@ def _planned(jvm: Jvm, plan: Any, session: Any, report: tuple[str, ...], *, may_
     if not may_sort and any(map(_sorts, _nodes(physical))):
         raise UnorderedPlanError("Spark's planner does not take the order of the files")
     scans = [scan for node in _nodes(physical) for scan in _scans(node)]
-    rdd = execution.toRdd()
+    physical = _joined_by_key(jvm, physical)
+    settings = session.sessionState().conf()
+    rdd = jvm.root.org.apache.spark.sql.execution.SQLExecutionRDD(physical.execute(), settings)
     _WORK.put(int(rdd.id()), BucketWork(report, str(physical.toString()), tuple(scans)))
     unknown = jvm.root.org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning(rdd.getNumPartitions())
     return _logical_rdd(jvm, [*elements(plan.output())], rdd, unknown, execution.optimizedPlan().stats())
+
+
+def _joined_by_key(jvm: Jvm, plan: Any) -> Any:
+    """A physical plan whose hash joins compare keys alone: the bucket, by which Spark planned, is one in a whole task.
+
+    A single key that is a number is looked up as such, in a third of the time that two of any kind take.
+    """
+    children = [*elements(plan.children())]
+    made = [_joined_by_key(jvm, child) for child in children]
+    if any(new is not old for new, old in zip(made, children, strict=True)):
+        plan = plan.withNewChildren(jvm.seq(made))
+    if plan.getClass().getSimpleName() != "ShuffledHashJoinExec":
+        return plan
+    pairs = [*zip(elements(plan.leftKeys()), elements(plan.rightKeys()), strict=True)]
+    kept = [pair for pair in pairs if not all(map(_is_bucket, pair))]
+    if len(kept) == len(pairs) or not kept:
+        return plan
+    arguments = [plan.productElement(place) for place in range(plan.productArity())]
+    arguments[:2] = [jvm.seq(keys) for keys in zip(*kept, strict=True)]
+    return plan.getClass().getConstructors()[0].newInstance(jvm.objects(arguments))
+
+
+def _is_bucket(key: Any) -> bool:
+    """Whether a key is the bucket of every row; that of an outer join is null where a side has no row."""
+    return key.getClass().getSimpleName() == "AttributeReference" and key.name() == BUCKET and not key.nullable()
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
