@@ -10,7 +10,8 @@ import datetime as dt
 import json
 import logging
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -92,6 +93,41 @@ _UNDERSTOOD: Final = frozenset(
     ]
 )
 _OF_FILES: Final = ("__metadata_col", "__file_source_metadata_col", "__file_source_constant_metadata_col")
+
+
+@dataclass(frozen=True)
+class PlannedCondition:
+    """A condition of Spark's planner that crossed as texts; it answers what `from_catalyst` asks an expression.
+
+    Attributes:
+        shown: the expression as Spark prints it.
+        nodes: its JSON; empty where Spark has none.
+        text: as SQL; why there is none where `nodes` is empty.
+        columns: name and metadata, as JSON, of each column.
+    """
+
+    shown: str
+    nodes: str
+    text: str
+    columns: tuple[tuple[str, str], ...]
+
+    def toJSON(self) -> str:  # noqa: N802
+        """The JSON.
+
+        Raises:
+            ValueError: Spark has none.
+        """
+        if not self.nodes:
+            raise ValueError(self.text)
+        return self.nodes
+
+    def sql(self) -> str:
+        """The SQL."""
+        return self.text
+
+    def toString(self) -> str:  # noqa: N802
+        """As Spark prints it."""
+        return self.shown
 
 
 def from_spark_sql(text: str) -> HudiExpression:
@@ -197,8 +233,8 @@ def from_catalyst(
     Its JSON tells columns, zones, collations and classes; its SQL text is parsed.
 
     Args:
-        expression: a Catalyst expression, in the thread of the JVM that plans: times in its text are on that thread's
-            clock.
+        expression: a Catalyst expression or a `PlannedCondition`, of the thread of the JVM that plans: times in its
+            text are on that thread's clock.
         schema: the table's columns.
         time_zone: of that thread's session.
         changed: columns of another type in the files that are scanned, of which nothing is understood.
@@ -231,17 +267,23 @@ def _from_catalyst(  # noqa: PLR0911  # one line a reason
             if name in changed:
                 return Unknown(f"column {name} has an earlier type in these files")
             names[".".join([*_qualifier(node["qualifier"]), name])] = name
-    references = expression.references().toSeq()
-    for position in range(references.size()):
+    for name, metadata in _columns(expression):
         # a field of _metadata comes as a column of its bare name, and the JSON does not show what tells them apart
-        attribute = references.apply(position)
-        text = attribute.metadata().json()  # a call each
-        if any(key in text for key in _OF_FILES):
-            return Unknown(f"_metadata.{attribute.name()} is of files, not of rows")
+        if any(key in metadata for key in _OF_FILES):
+            return Unknown(f"_metadata.{name} is of files, not of rows")
     parsed = _parsed(expression, nodes, time_zone)
     result = fold(parsed, lambda node, children: _resolved(node, children, names))
     bind(result, schema, case_sensitive=True, time_zone=time_zone)  # what cannot be bound is not understood
     return result
+
+
+def _columns(expression: Any) -> Iterable[tuple[str, str]]:
+    """Name and metadata, as JSON, of each column of an expression; of one in the JVM by two calls each."""
+    if isinstance(expression, PlannedCondition):
+        return expression.columns
+    references = expression.references().toSeq()
+    attributes = (references.apply(position) for position in range(references.size()))
+    return ((str(one.name()), str(one.metadata().json())) for one in attributes)
 
 
 def _resolved(node: HudiExpression, children: list[HudiExpression], names: dict[str, str]) -> HudiExpression:

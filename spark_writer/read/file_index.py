@@ -30,10 +30,10 @@ from catalog.snapshots.scan_options import DRIVER_BYTES
 from catalog.snapshots.snapshot import Snapshot
 from pushdown.expression import HudiExpression, all_of
 from pushdown.verdict import CannotPrune
-from spark_writer.filters import from_catalyst
+from spark_writer.filters import PlannedCondition, from_catalyst
 from spark_writer.read.driver_rows import read_in_driver
 from spark_writer.read.generations import Generation, is_order_kept
-from spark_writer.read.jvm import Jvm, elements
+from spark_writer.read.jvm import Jvm
 from spark_writer.read.parquet_format import parquet_format
 from table_format.codecs.arrow_numpy import one_chunk, to_numpy
 
@@ -118,7 +118,7 @@ class NativeFiles:
         stored = self.part.stored
         return frozenset(name for name, kind in stored.items() if not is_order_kept(kind, self.table[name].dataType))
 
-    def plan(self, filters: Sequence[Any], zone: str) -> Plan:
+    def plan(self, filters: Sequence[PlannedCondition], zone: str) -> Plan:
         """Which files of the whole state may hold rows that meet all filters.
 
         Args:
@@ -248,14 +248,13 @@ class SnapshotFileIndex:
             return self.jvm.failing(message)
 
     def _list(self, partition_filters: Any, data_filters: Any) -> Any:
-        filters = [*elements(partition_filters), *elements(data_filters)]
-        plan = self._files.plan(filters, self.jvm.time_zone() if filters else "")
+        filters, zone = self.jvm.conditions(partition_filters, data_filters)
+        plan = self._files.plan(filters, zone)
         rows = plan.rows[self._wanted[plan.rows]]
         if self._partitions is None:
-            listed = self.jvm.directory(self._statuses(rows, np.array([len(rows)], np.int64)))
-            result = self.jvm.seq([listed])
+            values, positions, counts = None, np.zeros(1, np.int64), np.array([len(rows)], np.int64)
         else:
-            numbers = self._snapshot.partition_index[rows]
+            values, numbers = self._partitions[0], self._snapshot.partition_index[rows]
             if partition_filters.size():
                 met = np.zeros(len(self._snapshot.partitions), np.bool_)
                 met[self.jvm.matching(self._partitions[1], partition_filters, len(self._files.partition_columns))] = (
@@ -264,13 +263,10 @@ class SnapshotFileIndex:
                 rows, numbers = rows[met[numbers]], numbers[met[numbers]]
             order = np.argsort(numbers, kind="stable")
             positions, counts = np.unique(numbers, return_counts=True)
-            statuses = self._statuses(rows[order], counts.astype(np.int64))
-            result = self.jvm.directories(self._partitions[0], positions, statuses)
-        self._log.scans.append(PlannedScan(tuple(str(one.toString()) for one in filters), plan, len(rows)))
+            rows = rows[order]
+        result = self.jvm.directories(values, positions, counts, self._files.listed(rows))
+        self._log.scans.append(PlannedScan(tuple(one.shown for one in filters), plan, len(rows)))
         return result
-
-    def _statuses(self, rows: Rows, counts: Rows) -> Any:
-        return self.jvm.statuses(*self._files.listed(rows), counts)
 
     def _partition_rows(self, schema: StructType) -> tuple[Any, Any]:
         """The partitions' values as rows, and an index of them that evaluates filters."""

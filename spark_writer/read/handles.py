@@ -1,7 +1,8 @@
-"""Functions of the JVM that are composed of method handles once, and names of the JVM that are looked up once.
+"""What one JVM offers to each query: classes of ours, compiled once, and names of its own, looked up once.
 
 A call through py4j takes 0.05 ms on a quiet machine, and the look-up of a package name up to 1 ms, since py4j tries to
-load a class of that name first. A query's planning waits for each.
+load a class of that name first. A query's planning waits for each, so what it does for each condition and file is done
+in one call of a class in Java, which Janino compiles as Spark's own generated code.
 """
 
 from __future__ import annotations
@@ -12,9 +13,97 @@ from typing import Any, Final
 from py4j.java_gateway import JavaClass, JavaPackage
 
 SOURCES: Final = "org.apache.spark.sql.execution.datasources"
-ROW: Final = "org.apache.spark.sql.catalyst.InternalRow"
-STATUS: Final = "org.apache.hadoop.fs.FileStatus"
-_OBJECTS: Final = "[Ljava.lang.Object;"
+# Numbers are as a DataInput has them; a text is its length in bytes, and its UTF-8.
+_PLANNING: Final = """
+import java.io.*;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.io.TwoDArrayWritable;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.*;
+import org.apache.spark.sql.execution.datasources.*;
+import org.apache.spark.sql.internal.SQLConf;
+
+public final class HudiPlanning {
+
+    // The session's time zone, and for each condition: JSON, SQL, text, and its columns' names and metadata.
+    public byte[] conditions(scala.collection.Seq first, scala.collection.Seq second) throws IOException {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        DataOutputStream out = new DataOutputStream(bytes);
+        write(out, SQLConf.get().sessionLocalTimeZone());
+        out.writeInt(first.size() + second.size());
+        for (scala.collection.Iterator each = first.iterator(); each.hasNext();) {
+            out.write(condition((Expression) each.next()));
+        }
+        for (scala.collection.Iterator each = second.iterator(); each.hasNext();) {
+            out.write(condition((Expression) each.next()));
+        }
+        return bytes.toByteArray();
+    }
+
+    private static byte[] condition(Expression one) throws IOException {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        DataOutputStream out = new DataOutputStream(bytes);
+        try {
+            write(out, one.toString());
+            write(out, one.toJSON());
+            write(out, one.sql());
+        } catch (Throwable error) {
+            bytes.reset();
+            write(out, one.toString());
+            write(out, "");
+            write(out, String.valueOf(error.getMessage()));
+        }
+        scala.collection.Seq columns = one.references().toSeq();
+        out.writeInt(columns.size());
+        for (scala.collection.Iterator each = columns.iterator(); each.hasNext();) {
+            Attribute column = (Attribute) each.next();
+            write(out, column.name());
+            write(out, column.metadata().json());
+        }
+        return bytes.toByteArray();
+    }
+
+    // A PartitionPath for each row of values, at no place.
+    public Object paths(Object[] rows) {
+        org.apache.hadoop.fs.Path nowhere = new org.apache.hadoop.fs.Path("file:/none");
+        Object[] made = new Object[rows.length];
+        for (int place = 0; place < made.length; place++) {
+            made[place] = new PartitionPath((InternalRow) rows[place], nowhere);
+        }
+        return org.apache.spark.api.python.PythonUtils.toSeq(java.util.Arrays.asList(made));
+    }
+
+    private static void write(DataOutputStream out, String text) throws IOException {
+        byte[] bytes = text.getBytes("UTF-8");
+        out.writeInt(bytes.length);
+        out.write(bytes);
+    }
+
+    // The last column, a number, of each partition that meets all filters.
+    public byte[] matching(InMemoryFileIndex partitions, %(sequence)s filters, int last) throws IOException {
+        ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+        DataOutputStream out = new DataOutputStream(bytes);
+        %(sequence)s none = scala.collection.immutable.Nil$.MODULE$;
+        for (scala.collection.Iterator each = partitions.listFiles(filters, none).iterator(); each.hasNext();) {
+            out.writeInt(((PartitionDirectory) each.next()).values().getInt(last));
+        }
+        return bytes.toByteArray();
+    }
+
+    // A PartitionDirectory for each position in the partitions' values, of a row of Hadoop's FileStatus[][] each.
+    public Object directories(Object[] rows, byte[] positions, byte[] statuses) throws IOException {
+        TwoDArrayWritable read = new TwoDArrayWritable(FileStatus.class);
+        read.readFields(new DataInputStream(new ByteArrayInputStream(statuses)));
+        FileStatus[][] files = (FileStatus[][]) read.toArray();
+        DataInputStream places = new DataInputStream(new ByteArrayInputStream(positions));
+        Object[] made = new Object[files.length];
+        for (int place = 0; place < made.length; place++) {
+            made[place] = PartitionDirectory.apply((InternalRow) rows[places.readInt()], files[place]);
+        }
+        return org.apache.spark.api.python.PythonUtils.toSeq(java.util.Arrays.asList(made));
+    }
+}
+"""
 
 
 class Names:
@@ -43,40 +132,14 @@ class Handles:
 
     Attributes:
         root: its packages.
-        directory: of `PartitionDirectory.apply`, from (Object[] of InternalRow, int[], FileStatus[][], int i) to the
-            directory of the row at the i-th position and of the i-th files.
-        path: of a new `PartitionPath`, from (Object[] of InternalRow, int i) to the i-th row's, at no place.
+        planning: a `HudiPlanning`.
     """
 
     def __init__(self, gateway: Any) -> None:
         self.gateway = gateway
         self.root: Any = Names(gateway.jvm)
         self.lookup: Any = self.root.java.lang.invoke.MethodHandles.publicLookup()
-        self._compose: Any = self.root.java.lang.invoke.MethodHandles
-        self._int: Any = self.root.java.lang.Integer.TYPE
-        self._interfaces = {name: self.type_of(f"java.util.function.{name}") for name in _FUNCTIONS}
-        self._numbers: dict[int, Any] = {}
-        self.directory = self._directory()
-        self.path = self._path()
-
-    def number(self, last: int) -> Any:
-        """From (Object[] of PartitionDirectory, int i) to the i-th one's value at a position, an int."""
-        if last not in self._numbers:
-            directory, row = self.type_of(f"{SOURCES}.PartitionDirectory"), self.type_of(ROW)
-            values = self.lookup.findVirtual(directory, "values", self.signature(row))
-            get = self.lookup.findVirtual(row, "getInt", self.signature(self._int, self._int))
-            number = self._compose.insertArguments(get, 1, self.array("java.lang.Object", [last]))
-            one = self._element(_OBJECTS, directory)
-            for step in (values, number):
-                one = self._compose.filterReturnValue(one, step)
-            self._numbers[last] = one
-        return self._numbers[last]
-
-    def applied(self, interface: str, function: Any, *first: Any) -> Any:
-        """A function with values for all arguments but the last, as an interface of `java.util.function`."""
-        for value in first:
-            function = function.bindTo(value)
-        return self.interface(self._interfaces[interface], function)
+        self.planning = self._planning()
 
     def interface(self, kind: Any, handle: Any) -> Any:
         """An object of an interface of Java with one method, which a handle implements."""
@@ -114,40 +177,13 @@ class Handles:
             array[position] = element
         return array
 
-    def zeros(self, count: int) -> Any:
-        """An int[]."""
-        return self.gateway.new_array(self.root.int, count)
-
-    def _directory(self) -> Any:
-        directory, row, files = self.type_of(f"{SOURCES}.PartitionDirectory"), self.type_of(ROW), f"[L{STATUS};"
-        statuses = self.type_of(files)
-        make = self.lookup.findStatic(directory, "apply", self.signature(directory, row, statuses))
-        position = self._element("[I", self._int)
-        values = self._compose.collectArguments(self._element(_OBJECTS, row), 1, position)
-        both = self._compose.collectArguments(make, 1, self._element(f"[{files}", statuses))
-        both = self._compose.collectArguments(both, 0, values)  # rows, positions, i, files, i
-        kinds = [self.type_of(name) for name in (_OBJECTS, "[I", f"[{files}")]
-        order = self.zeros(5)
-        for place, argument in enumerate((0, 1, 3, 2, 3)):
-            order[place] = argument
-        return self._compose.permuteArguments(both, self.signature(directory, *kinds, self._int), order)
-
-    def _path(self) -> Any:
-        path, row = self.type_of("org.apache.hadoop.fs.Path"), self.type_of(ROW)
-        void, kind = self.root.java.lang.Void.TYPE, self.type_of(f"{SOURCES}.PartitionPath")
-        make = self.lookup.findConstructor(kind, self.signature(void, row, path))
-        nowhere = self.array("java.lang.Object", [self.root.org.apache.hadoop.fs.Path("file:/none")])
-        of_row = self._compose.insertArguments(make, 1, nowhere)
-        return self._compose.collectArguments(of_row, 0, self._element(_OBJECTS, row))
-
-    def _element(self, array: str, kind: Any) -> Any:
-        """The function from an array and a position to an element, as one of a kind."""
-        of_array = self.type_of(array)
-        getter = self._compose.arrayElementGetter(of_array)
-        return getter.asType(self.signature(kind, of_array, self._int))
+    def _planning(self) -> Any:
+        kind = self.type_of(f"{SOURCES}.InMemoryFileIndex")
+        listed = next(one for one in kind.getMethods() if one.getName() == "listFiles" and not one.isBridge())
+        source = _PLANNING % {"sequence": listed.getParameterTypes()[0].getName()}
+        return self.compiled("HudiPlanning", source, kind).newInstance(self.array("java.lang.Object", []))
 
 
-_FUNCTIONS: Final = ("IntFunction", "IntUnaryOperator")
 _HANDLES: weakref.WeakKeyDictionary[Any, Handles] = weakref.WeakKeyDictionary()
 
 

@@ -1,8 +1,8 @@
 """Objects of Spark's planner, made inside the JVM in bulk.
 
-A query may keep 100,000 files in 10,000 partitions, and each call through py4j takes time. So files cross as one byte
-array in Hadoop's own serialised form, and what is done for each of them is composed of method handles (`handles.py`):
-functions of the JVM that need neither a jar nor a call for each element.
+A query may keep 100,000 files in 10,000 partitions, and each call through py4j takes time. So conditions and files
+cross as one byte array each, files in Hadoop's own serialised form, and a class of ours (`handles.py`) does in the JVM
+what is done for each of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 
-from spark_writer.read.handles import STATUS, handles_of
+from spark_writer.filters import PlannedCondition
+from spark_writer.read.handles import handles_of
 from table_format.codecs.arrow_numpy import from_numpy
 from table_format.errors import UnsupportedTableError
 
@@ -91,7 +92,6 @@ class Jvm:
         self.sources: Any = self.root.org.apache.spark.sql.execution.datasources
         self.nothing: Any = self.root.scala.Option.empty()
         self._handles: Any = self.root.java.lang.invoke.MethodHandles
-        self._status: Any = self.made.type_of(STATUS)
         self._no_rows: Any = self.root.org.apache.spark.sql.catalyst.InternalRow.empty()
         self._no_filters = self.seq([])
 
@@ -116,10 +116,6 @@ class Jvm:
             return self.gateway.new_array(self.root.java.lang.String, 0)
         return self.root.java.util.regex.Pattern.compile("\0").split("\0".join(map(str, texts.to_pylist())))
 
-    def time_zone(self) -> str:
-        """The zone of the session whose query is planned in this thread, which need not be the DataFrame's."""
-        return str(self.root.org.apache.spark.sql.internal.SQLConf.get().sessionLocalTimeZone())
-
     def failing(self, message: str) -> Any:
         """A Seq of `PartitionDirectory` that raises IllegalArgumentException when its end is read, as Spark does.
 
@@ -130,7 +126,8 @@ class Jvm:
         throw = self._handles.throwException(kind, nothing).bindTo(error)
         tail = self.made.interface(self.made.type_of("scala.Function0"), throw)
         stream: Any = getattr(self.root.scala.collection.immutable, "Stream$Cons")
-        return stream(self.directory(self.statuses(_NO_FILES, _NO_ROWS, _NO_ROWS, np.zeros(1, np.int64))), tail)
+        one = np.zeros(1, np.int64)
+        return stream(self.directories(None, one, one, (_NO_FILES, _NO_ROWS, _NO_ROWS)).apply(0), tail)
 
     def raising(self, served: Any) -> Any:
         """A Function1 of one that Python serves, which throws what that one returns where it is a Throwable."""
@@ -181,34 +178,29 @@ class Jvm:
         """An Object[]."""
         return self.made.array("java.lang.Object", list(items))
 
-    def directory(self, statuses: Any) -> Any:
-        """One PartitionDirectory without partition values, of the first row of a FileStatus[][]."""
-        return self.sources.PartitionDirectory.apply(self._no_rows, statuses[0])
+    def conditions(self, first: Any, second: Any) -> tuple[list[PlannedCondition], str]:
+        """The conditions of two Seqs, and the zone of the session whose query is planned in this thread.
 
-    def directories(self, rows: Any, positions: Ints, statuses: Any) -> Any:
+        That need not be the DataFrame's own session.
+        """
+        texts = _Texts(self.made.planning.conditions(first, second))
+        zone = texts.text()
+        return [_condition(texts) for _ in range(texts.number())], zone
+
+    def directories(self, rows: Any, positions: Ints, counts: Ints, files: tuple[pa.Array[Any], Ints, Ints]) -> Any:
         """A Seq of PartitionDirectory.
 
         Args:
-            rows: Object[] of the partitions' values.
+            rows: Object[] of the partitions' values; None for one directory without any.
             positions: in it, of the directories.
-            statuses: FileStatus[][], a row for each position.
+            counts: how many files each directory has, in order.
+            files: URIs of all files, not escaped; their bytes, by which Spark finds footers; when they were made, in
+                milliseconds since the epoch.
         """
-        return self._each(len(positions), self.made.directory, rows, self.ints(positions), statuses)
-
-    def statuses(self, paths: pa.Array[Any], sizes: Ints, millis: Ints, counts: Ints) -> Any:
-        """A FileStatus[][], by Hadoop's own Writable form of it.
-
-        Args:
-            paths: URIs of all files, not escaped.
-            sizes: their bytes, by which Spark finds footers.
-            millis: when they were made, since the epoch.
-            counts: how many files each row has, in order.
-        """
-        data = len(counts).to_bytes(4, "big") + counts.astype(">i4").tobytes() + status_records(paths, sizes, millis)
-        stream = self.root.java.io
-        matrix = self.root.org.apache.hadoop.io.TwoDArrayWritable(self._status)
-        matrix.readFields(stream.DataInputStream(stream.ByteArrayInputStream(data)))
-        return matrix.toArray()
+        # Hadoop's own Writable form of a FileStatus[][]
+        statuses = len(counts).to_bytes(4, "big") + _ints(counts) + status_records(*files)
+        values = self.objects([self._no_rows]) if rows is None else rows
+        return self.made.planning.directories(values, _ints(positions), statuses)
 
     def rows(self, columns: Sequence[Sequence[str]], kinds: Sequence[str]) -> Any:
         """Object[] of InternalRow, computed by the optimizer without a job.
@@ -235,8 +227,7 @@ class Jvm:
             rows: of `rows`; the last column is a partition's number.
             schema: of them.
         """
-        paths = self._each(len(rows), self.made.path, rows)
-        some = self.root.scala.Some(self.sources.PartitionSpec(schema, paths))
+        some = self.root.scala.Some(self.sources.PartitionSpec(schema, self.made.planning.paths(rows)))
         # a cache that is shared would let Spark list folders for what it has evicted
         cache: Any = getattr(getattr(self.sources, "NoopCache$"), "MODULE$")
         arguments = (self.java_session, self._no_filters, self.map({}), self.nothing, cache, some, self.nothing)
@@ -250,25 +241,34 @@ class Jvm:
             filters: Seq of Catalyst expressions.
             last: position of the number among the columns.
         """
-        listed = partitions.listFiles(filters, self._no_filters)
-        directories = self.root.scala.collection.JavaConverters.seqAsJavaList(listed).toArray()
-        numbers = self.made.zeros(len(directories))
-        arrays = self.root.java.util.Arrays
-        arrays.setAll(numbers, self.made.applied("IntUnaryOperator", self.made.number(last), directories))
-        texts = str(arrays.toString(numbers))[1:-1]
-        return np.array(texts.split(", ") if texts else [], np.int64)
+        numbers = bytes(self.made.planning.matching(partitions, filters, last))
+        return np.frombuffer(numbers, ">i4").astype(np.int64)
 
-    def ints(self, numbers: Ints) -> Any:
-        """An int[]."""
-        array = self.made.zeros(len(numbers))
-        self.root.java.nio.ByteBuffer.wrap(numbers.astype(">i4").tobytes()).asIntBuffer().get(array)
-        return array
 
-    def _each(self, count: int, function: Any, *first: Any) -> Any:
-        """A Seq of a function's results for first arguments and the numbers from 0 on."""
-        made = self.gateway.new_array(self.root.java.lang.Object, count)
-        self.root.java.util.Arrays.setAll(made, self.made.applied("IntFunction", function, *first))
-        return self.root.PythonUtils.toSeq(self.root.java.util.Arrays.asList(made))
+def _condition(texts: _Texts) -> PlannedCondition:
+    shown, nodes, text = texts.text(), texts.text(), texts.text()
+    return PlannedCondition(shown, nodes, text, tuple((texts.text(), texts.text()) for _ in range(texts.number())))
+
+
+class _Texts:
+    """Numbers and texts that a DataOutput wrote."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = memoryview(data)
+        self._at = 0
+
+    def number(self) -> int:
+        self._at += 4
+        return int.from_bytes(self._data[self._at - 4 : self._at], "big")
+
+    def text(self) -> str:
+        length = self.number()
+        self._at += length
+        return str(self._data[self._at - length : self._at], "utf-8")
+
+
+def _ints(numbers: Ints) -> bytes:
+    return numbers.astype(">i4").tobytes()
 
 
 _NO_FILES: pa.Array[Any] = pa.array([], pa.string())

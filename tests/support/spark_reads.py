@@ -21,7 +21,7 @@ from hudi_catalog.spark_table import HudiTable
 from spark_writer.read import file_index
 from spark_writer.read.file_index import NativeFiles, PlannedScan, native_frame, scan_log
 from spark_writer.read.generations import Generation, promotions
-from spark_writer.read.jvm import Jvm
+from spark_writer.read.jvm import Jvm, elements
 from tests.property.spark_rows import NOT_IN_HUDI, ROW, write_table
 from tests.property.spark_rows import rows as rows_of_kinds
 
@@ -78,7 +78,7 @@ def last_scans(df: DataFrame) -> list[PlannedScan]:
     """How the scans of a DataFrame are planned."""
     plan: Any = df._jdf.queryExecution().sparkPlan()
     scans = []
-    for leaf in file_index.elements(plan.collectLeaves()):
+    for leaf in elements(plan.collectLeaves()):
         log = None
         if leaf.getClass().getSimpleName() == "FileSourceScanExec":
             log = scan_log(leaf.relation().location().toString())
@@ -266,7 +266,7 @@ def check_joins_choose_partitions(spark: SparkSession, path: str) -> None:
         joined = frame.join(F.broadcast(star), F.col("month") == F.col("m"))
         assert len(joined.collect()) == 100
         plan: Any = joined._jdf.queryExecution().executedPlan()
-        leaves = [*file_index.elements(plan.collectLeaves())]
+        leaves = [*elements(plan.collectLeaves())]
         [scan] = [leaf for leaf in leaves if leaf.getClass().getSimpleName() == "FileSourceScanExec"]
         assert scan.metrics().apply("numFiles").value() == 2
 
