@@ -1,4 +1,4 @@
-"""Few rows for the driver, read in the driver: a query whose files one small task would read runs no job.
+"""Few rows for the driver, read in the driver: a query that a few small files answer runs no job.
 
 A job of one task takes Spark some 40 ms, ten times what it takes to read a row of a small file. So a plan that answers
 a query on one scan of ours is wrapped in a node that reads for itself what `collect`, `take` and `show` ask for: the
@@ -29,8 +29,6 @@ import org.apache.spark.sql.catalyst.plans.logical.*;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.*;
 import org.apache.spark.sql.execution.datasources.*;
-import org.apache.spark.sql.types.StructField;
-import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 // Wraps the plan of a whole query on one scan, of which the rows may be filtered and computed, and be the first ones.
