@@ -13,7 +13,7 @@ from table_format.config.table_config import EVENT_TIME
 from table_format.errors import OptionError
 from table_format.keys.bucket_index import BucketHashRule
 from table_format.keys.key_generator import KeySpec, SingleKeyForm, detect_single_field_form, key_spec_of_properties
-from table_format.keys.key_text import text_column
+from table_format.keys.key_text import columns_of_fields, text_column
 from table_format.meta_columns import IS_DELETED, RECORD_KEY
 from table_format.metadata_table.record_index_layout import PARTITION, IndexLayout
 from table_format.schema.evolution import merge_schemas, storage_schema
@@ -35,7 +35,7 @@ from table_writer.plan.options import WriteOptions
 from table_writer.plan.path_limits import PathLimits
 from table_writer.plan.plan import FROM_COLUMN, BaseFiles, FilePlan, KeyPlan
 from table_writer.plan.properties import hash_fields
-from table_writer.rows.key_identity import key_columns, shared_fields
+from table_writer.rows.key_identity import shared_fields
 from table_writer.slots.partition_files import PartitionFiles, matches_partition
 from table_writer.slots.split import distinct_partitions
 from table_writer.tagging.files import forget_groups
@@ -129,7 +129,8 @@ class WritePlans:
         """The columns that rows take to the files; of a delete those that show which record is meant."""
         if self.operation is not Operation.DELETE:
             return tuple(target.names)
-        needed = (FROM_COLUMN, *key_columns(shared_fields(target, self.client.config.record_key_fields)))
+        shared = shared_fields(target, self.client.config.record_key_fields)
+        needed = (FROM_COLUMN, *columns_of_fields(target, shared))
         return tuple(name for name in target.names if name in needed)
 
     def key_plan(self, paths: Iterable[str], buckets: int) -> KeyPlan:

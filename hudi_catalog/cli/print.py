@@ -180,7 +180,7 @@ def _cell(text: str) -> Text:
     if text == "null":
         return Text("null", style="dim")
     # as it is, but control characters, which a terminal would obey, stay escaped as in JSON
-    plain = _CONTROL.sub(lambda found: json.dumps(found[0])[1:-1], json.loads(text)) if text.startswith('"') else text
+    plain = _CONTROL.sub(lambda match: json.dumps(match[0])[1:-1], json.loads(text)) if text.startswith('"') else text
     return Text(plain if len(plain) <= _LONGEST_CELL else f"{plain[: _LONGEST_CELL - 1]}…")
 
 

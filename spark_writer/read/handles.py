@@ -139,22 +139,36 @@ class Handles:
         self.gateway = gateway
         self.root: Any = Names(gateway.jvm)
         self.lookup: Any = self.root.java.lang.invoke.MethodHandles.publicLookup()
-        self.planning = self._planning()
+        self._constructors: dict[str, Any] = {}
+        planning = self.compiled("HudiPlanning", _PLANNING, f"{SOURCES}.InMemoryFileIndex")
+        self.planning = planning.newInstance(self.array("java.lang.Object", []))
 
     def interface(self, kind: Any, handle: Any) -> Any:
         """An object of an interface of Java with one method, which a handle implements."""
         return self.root.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(kind, handle)
 
-    def compiled(self, name: str, source: str, beside: Any) -> Any:
-        """The constructor without arguments of a class in Java, compiled by Janino as Spark's own generated code is.
+    def compiled(self, name: str, source: str, beside: str, **words: str) -> Any:
+        """The constructor without arguments of a class in Java, compiled once, by Janino as Spark's own generated code.
 
         Args:
             name: of the class, which is in no package.
-            source: its text.
+            source: its text, in which `%(sequence)s` and `%(indexed)s` are the sequences of Spark's methods: those of
+                Scala 2.12 are in another package than those of 2.13.
             beside: a class whose loader knows those that the text names.
+            words: that the text has in the same way.
         """
+        if name not in self._constructors:
+            self._constructors[name] = self._compiled(name, source % {**self._sequences(), **words}, beside)
+        return self._constructors[name]
+
+    def _sequences(self) -> dict[str, str]:
+        node = self.type_of("org.apache.spark.sql.catalyst.trees.TreeNode")
+        name = str(node.getMethod("children", self.array("java.lang.Class", [])).getReturnType().getName())
+        return {"sequence": name, "indexed": f"{name.removesuffix('Seq')}IndexedSeq"}
+
+    def _compiled(self, name: str, source: str, beside: str) -> Any:
         compiler = self.root.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(beside.getClassLoader())
+        compiler.setParentClassLoader(self.type_of(beside).getClassLoader())
         compiler.cook(source)
         return compiler.getClassLoader().loadClass(name).getConstructor(self.array("java.lang.Class", []))
 
@@ -176,12 +190,6 @@ class Handles:
         for position, element in enumerate(elements):
             array[position] = element
         return array
-
-    def _planning(self) -> Any:
-        kind = self.type_of(f"{SOURCES}.InMemoryFileIndex")
-        listed = next(one for one in kind.getMethods() if one.getName() == "listFiles" and not one.isBridge())
-        source = _PLANNING % {"sequence": listed.getParameterTypes()[0].getName()}
-        return self.compiled("HudiPlanning", source, kind).newInstance(self.array("java.lang.Object", []))
 
 
 _HANDLES: weakref.WeakKeyDictionary[Any, Handles] = weakref.WeakKeyDictionary()

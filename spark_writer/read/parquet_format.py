@@ -37,14 +37,14 @@ public final class HudiParquetFileFormat extends %(format)s {
     private static final long AGREED_MILLIS = -2206310400000L;
 
     public scala.Function1 %(method)s(%(parameters)s) {
-        return super.%(method)s(%(arguments)s);
+        return super.%(method)s(%(told)s);
     }
 
     public Object writeReplace() {
         return new %(format)s();
     }
 
-    private static %(filters)s sound(%(filters)s filters) {
+    private static %(sequence)s sound(%(sequence)s filters) {
         java.util.ArrayList kept = new java.util.ArrayList();
         for (scala.collection.Iterator each = filters.iterator(); each.hasNext();) {
             Object filter = each.next();
@@ -134,11 +134,6 @@ def _compiled(handles: Handles) -> Any:
     names = [str(kind.getName()) for kind in method.getParameterTypes()]
     arguments = [f"a{place}" for place in range(len(names))]
     place = next(at for at, name in enumerate(names) if name.endswith(".Seq"))
-    source = _SOURCE % {
-        "format": _FORMAT,
-        "method": _METHOD,
-        "filters": names[place],
-        "parameters": ", ".join(f"{kind} {name}" for kind, name in zip(names, arguments, strict=True)),
-        "arguments": ", ".join(f"sound({name})" if name == arguments[place] else name for name in arguments),
-    }
-    return handles.compiled(_NAME, source, spark)
+    parameters = ", ".join(f"{kind} {name}" for kind, name in zip(names, arguments, strict=True))
+    told = ", ".join(f"sound({name})" if name == arguments[place] else name for name in arguments)
+    return handles.compiled(_NAME, _SOURCE, _FORMAT, format=_FORMAT, method=_METHOD, parameters=parameters, told=told)

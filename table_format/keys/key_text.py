@@ -8,7 +8,7 @@ floating point by Java's `toString`, binary as hexadecimal digits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,13 +66,23 @@ def text_column(batch: pa.Table | pa.RecordBatch, field: str) -> pa.Array[Any]:
     return key_texts(raw_column(batch, field), field)
 
 
+def field_parts(schema: pa.Schema, field: str) -> list[str]:
+    """The column of a field, and the members below it: `a.b` is one of the struct `a`, if no column has that name."""
+    return [field] if field in schema.names else field.split(".")
+
+
+def columns_of_fields(schema: pa.Schema, fields: Sequence[str]) -> list[str]:
+    """The columns of some fields, each once; of a member of a struct the column that holds it."""
+    return list(dict.fromkeys(field_parts(schema, field)[0] for field in fields))
+
+
 def raw_column(batch: pa.Table | pa.RecordBatch, field: str) -> pa.Array[Any]:
     """One column of a batch as a single array; `a.b` is a member of a struct.
 
     Raises:
         SchemaError: there is no such column.
     """
-    name, *inner = field.split(".") if field not in batch.schema.names else [field]
+    name, *inner = field_parts(batch.schema, field)
     if name not in batch.schema.names:
         hint = did_you_mean(name, batch.schema.names)
         raise SchemaError(

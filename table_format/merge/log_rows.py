@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from table_format.codecs.arrow_numpy import Mask, one_chunk, to_numpy
 from table_format.errors import CorruptFileError, UnsupportedTableError
 from table_format.keys.key_generator import KeyGenerator
-from table_format.keys.key_text import key_texts, raw_column
+from table_format.keys.key_text import field_parts, key_texts, raw_column
 from table_format.log.blocks import BlockType, LogBlock
 from table_format.log.deletes import DeletedRecord, read_deletes, read_uniform_keys
 from table_format.log.records import is_partial, read_records
@@ -116,7 +116,7 @@ class BlockReader:
             reason = f"records without {lost[0]}, in a table that has it in all files"
             raise CorruptFileError(block.path, block.offset, reason)
         for name in self.rules.ordering_fields if self.rules.by_ordering else ():
-            if _parts_of(name, self.schema)[0] not in names:
+            if field_parts(self.schema, name)[0] not in names:
                 raise UnsupportedTableError(f"{block.path}: a partial update without the ordering field {name!r}")
         table = conform(table, self.schema)
         return table, record_keys(table, self.rules.keys, block.path), names
@@ -151,7 +151,7 @@ class BlockReader:
         """The columns of a delete block's ordering values; a nested one is in a struct that has nothing else."""
         columns: dict[str, Any] = {}
         for place, name in enumerate(self.rules.ordering_fields):
-            column, *inner = _parts_of(name, self.schema)
+            column, *inner = field_parts(self.schema, name)
             kind = _kind_of(self.schema.field(column).type, inner)
             values = self._ordering(records, place, pa.field(name, kind), path)
             columns[column] = _put(columns.get(column), self.schema.field(column).type, inner, values)
@@ -251,16 +251,11 @@ def merge_columns(schema: pa.Schema, rules: MergeRules) -> list[str]:
     """Columns used by merging besides the record key; of a nested ordering field the one that holds it."""
     names = [name for name in (IS_DELETED, OPERATION, rules.delete_field) if name]
     for name in rules.ordering_fields if rules.by_ordering else ():
-        column, *inner = _parts_of(name, schema)
+        column, *inner = field_parts(schema, name)
         if column not in schema.names or _kind_of(schema.field(column).type, inner) is None:
             raise UnsupportedTableError(f"the ordering field {name!r} is not a column; merging of log files needs it")
         names.append(column)
     return [name for name in schema.names if name in names]
-
-
-def _parts_of(field: str, schema: pa.Schema) -> list[str]:
-    """The column of an ordering field, and the members below it: `a.b` is one of the struct `a`."""
-    return [field] if field in schema.names else field.split(".")
 
 
 def _kind_of(kind: Any, path: Sequence[str]) -> Any:

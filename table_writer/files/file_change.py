@@ -16,13 +16,14 @@ import pyarrow.compute as pc
 from table_format.actions.commit import NO_COMMIT, WriteStat
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
 from table_format.config.properties import ensure_partition_metadata
+from table_format.keys.key_text import columns_of_fields
 from table_format.slices.file_names import BaseFileName
 from table_writer.metadata.index_deltas import DeltaFile
 from table_writer.plan.operations import Duplicates
 from table_writer.plan.plan import CurrentFile, FilePlan, TaskIdentity
-from table_writer.rows.key_identity import key_columns, refuse_other_records
+from table_writer.rows.key_identity import refuse_other_records
 from table_writer.rows.merge import RowChanges, row_changes
-from table_writer.rows.ordering import columns_of_fields, ordering_columns
+from table_writer.rows.ordering import ordering_columns
 from table_writer.rows.several_rows import Several
 from table_writer.rows.slot_rows import Incoming
 from table_writer.timeline import markers
@@ -134,8 +135,8 @@ class FileChange:
     @property
     def compared(self) -> list[str]:
         """Columns of the file that are compared with those of the rows, besides the record key."""
-        doubted = () if self.incoming.doubtful is None else key_columns(self.plan.shared)
-        return list(dict.fromkeys([*columns_of_fields(self.plan.schema, self.ordering), *doubted]))
+        doubted = () if self.incoming.doubtful is None else self.plan.shared
+        return columns_of_fields(self.plan.schema, [*self.ordering, *doubted])
 
     def announce(self) -> None:
         """Create the marker, and the partition's metadata file; must precede the new version's first byte."""
@@ -176,7 +177,7 @@ class FileChange:
         if len(there):
             new = incoming.key_rows(doubtful[to_numpy(at)[there]])
             places = from_numpy(there)
-            old = old.select(key_columns(self.plan.shared)).take(places)
+            old = old.select(columns_of_fields(old.schema, self.plan.shared)).take(places)
             refuse_other_records(old, new, old_keys.take(places), self.plan.shared)
 
     def keys_to_put(self, changes: RowChanges) -> Any:

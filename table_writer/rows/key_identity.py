@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, spans_of, to_numpy, valid_mask
 from table_format.errors import RecordError
 from table_format.keys.bucket_index import EMPTY_KEY_PART, NULL_KEY_PART
-from table_format.keys.key_text import key_texts, raw_column
+from table_format.keys.key_text import columns_of_fields, key_texts, raw_column
 
 Rows = npt.NDArray[np.int64]
 
@@ -33,15 +33,10 @@ def shared_fields(schema: pa.Schema, fields: Sequence[str]) -> tuple[str, ...]:
         schema: columns of the rows.
         fields: of the record key, `a.b` for a member of a struct.
     """
-    if len(fields) < 2 or not all(field.split(".", 1)[0] in schema.names for field in fields):
+    if len(fields) < 2 or not set(columns_of_fields(schema, fields)).issubset(schema.names):
         return ()
     kinds = [raw_column(schema.empty_table(), field).type for field in fields]
     return tuple(fields) if any(_is_text(kind) for kind in kinds) else ()
-
-
-def key_columns(fields: Sequence[str]) -> list[str]:
-    """The columns of some fields, each once."""
-    return list(dict.fromkeys(field.split(".", 1)[0] for field in fields))
 
 
 def doubtful_keys(keys: Any, fields: Sequence[str]) -> Rows | None:

@@ -12,23 +12,14 @@ import pyarrow.compute as pc
 
 from table_format.codecs.arrow_numpy import from_numpy, to_numpy, valid_mask
 from table_format.errors import SchemaError, did_you_mean
-from table_format.keys.key_text import raw_column
+from table_format.keys.key_text import field_parts, raw_column
 
 Mask = npt.NDArray[np.bool_]
 
 
 def held_fields(schema: pa.Schema, fields: Sequence[str]) -> list[str]:
     """Those of some ordering fields, `a.b` for a member of a struct, whose columns a schema has."""
-    return [field for field, column in zip(fields, _columns(schema, fields), strict=True) if column in schema.names]
-
-
-def columns_of_fields(schema: pa.Schema, fields: Sequence[str]) -> list[str]:
-    """The columns of some ordering fields, each once; of a member of a struct the column that holds it."""
-    return list(dict.fromkeys(_columns(schema, fields)))
-
-
-def _columns(schema: pa.Schema, fields: Sequence[str]) -> list[str]:
-    return [field if field in schema.names else field.split(".", 1)[0] for field in fields]
+    return [field for field in fields if field_parts(schema, field)[0] in schema.names]
 
 
 def ordering_columns(table: pa.Table, fields: Sequence[str]) -> list[Any]:

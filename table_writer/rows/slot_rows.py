@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from table_format.base_file.reader import as_schema
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy
 from table_format.errors import RecordError, SchemaError
+from table_format.keys.key_text import columns_of_fields
 from table_format.keys.partition_buckets import BucketRules
 from table_format.meta_columns import IS_DELETED, META_COLUMNS, PARTITION_PATH, RECORD_KEY
 from table_format.schema.evolution import conform
@@ -22,10 +23,10 @@ from table_format.schema.nested import holds
 from table_writer.encoding.meta_columns import add_meta_columns
 from table_writer.encoding.record_index_entries import refuse_long_keys
 from table_writer.plan.plan import BUCKET_COLUMN, FRESH_COLUMN, GONE_COLUMN, FilePlan, KeyPlan
-from table_writer.rows.key_identity import doubtful_keys, key_columns, key_forms, refuse_shared_keys
+from table_writer.rows.key_identity import doubtful_keys, key_forms, refuse_shared_keys
 from table_writer.rows.merge import sorted_rows, winners
 from table_writer.rows.number_order import number_order
-from table_writer.rows.ordering import columns_of_fields, held_fields, ordering_columns
+from table_writer.rows.ordering import held_fields, ordering_columns
 
 
 def keyed_rows(plan: KeyPlan, table: pa.Table, payload: Iterable[str]) -> pa.Table:
@@ -188,7 +189,8 @@ class Incoming:
 
     def key_rows(self, positions: Rows) -> pa.Table:
         """The columns of the record key of some of the rows."""
-        return self.rows.select(key_columns(self.plan.shared)).take(from_numpy(self.chosen[positions]))
+        columns = columns_of_fields(self.rows.schema, self.plan.shared)
+        return self.rows.select(columns).take(from_numpy(self.chosen[positions]))
 
     @cached_property
     def values(self) -> pa.Table:
@@ -279,7 +281,7 @@ def _key_order(plan: FilePlan, rows: pa.Table, positions: Rows | None) -> Rows:
 
 
 def _refuse_shared_keys(plan: FilePlan, rows: pa.Table, positions: Rows | None) -> None:
-    parts = rows.select([*key_columns(plan.shared), RECORD_KEY])
+    parts = rows.select([*columns_of_fields(rows.schema, plan.shared), RECORD_KEY])
     parts = parts if positions is None else parts.take(from_numpy(positions))
     forms = key_forms(parts, plan.shared)
     if forms is not None:

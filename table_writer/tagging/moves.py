@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 
 from table_format.codecs.arrow_numpy import from_numpy, one_chunk, to_numpy, valid_mask
 from table_format.errors import RecordIndexError
+from table_format.keys.key_text import columns_of_fields
 from table_format.meta_columns import META_FIELDS, RECORD_KEY
 from table_format.storage import Storage
 from table_format.table.schema_history import SchemaHistory, read_columns
-from table_writer.rows.ordering import columns_of_fields, not_older, ordering_columns
+from table_writer.rows.ordering import not_older, ordering_columns
 
 Mask = npt.NDArray[np.bool_]
 

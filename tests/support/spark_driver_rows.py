@@ -111,8 +111,8 @@ def check_threads_do_not_share_what_expressions_hold(spark: SparkSession, path: 
         ):
             selected = frame.where(text)
             with ThreadPoolExecutor(4) as pool:
-                found = [*pool.map(lambda _, df=selected: len(df.collect()), range(24))]
-            assert found == [wanted] * 24, text
+                counts = [*pool.map(lambda _, df=selected: len(df.collect()), range(24))]
+            assert counts == [wanted] * 24, text
 
 
 def check_generated_filters_of_the_driver(spark: SparkSession, path: str) -> None:

@@ -80,8 +80,8 @@ def test_other_records_are_refused(
             table.upsert([second])
         with pytest.raises(hudi_catalog.HudiError, match="record key of another record"):
             table.delete([{name: second[name] for name in "ab"}])
-        found = table.scan("pad IS NULL", columns=["a", "b", "v"]).to_arrow().to_pylist()
-        assert found == [first]
+        row = table.scan("pad IS NULL", columns=["a", "b", "v"]).to_arrow().to_pylist()
+        assert row == [first]
         assert table.delete([{name: first[name] for name in "ab"}]).rows_deleted == 1
 
 
