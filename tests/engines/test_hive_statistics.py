@@ -71,8 +71,9 @@ def test_plans_have_the_rows_of_the_snapshot(hive_world: World) -> None:
     assert counts == {"TableScan": 360, "Filter Operator": 36}, plan
 
 
-def test_what_a_join_finds_prunes_the_facts(hive_world: World) -> None:
-    """Tez hands the values of the filtered side to the splits of the other one; both ways of clustering."""
+@pytest.fixture(scope="module")
+def facts_and_days(hive_world: World) -> None:
+    """Facts that are clustered by their days, and partitioned by them."""
     days = pa.table({"day": list(range(60)), "month": [f"m{day // 10}" for day in range(60)]})
     write(hive_world.folder(SCHEMA), "days", days, Layout("day", "day", 1))
     hive_world.register(SCHEMA, "days")
@@ -82,6 +83,11 @@ def test_what_a_join_finds_prunes_the_facts(hive_world: World) -> None:
     )
     write(hive_world.folder(SCHEMA), "facts", facts, Layout("id", "id", 1, "day"))
     hive_world.register(SCHEMA, "facts")
+
+
+@pytest.mark.usefixtures("facts_and_days")
+def test_what_a_join_finds_prunes_the_facts(hive_world: World) -> None:
+    """Tez hands the values of the filtered side to the splits of the other one; both ways of clustering."""
     sql = "SELECT count(*), min(f.id), max(f.id) FROM facts f JOIN days d ON f.sold = d.day WHERE d.month = 'm2'"
     assert hive_world.query(sql, SCHEMA, ON_TEZ) == [(1000, 2000, 2999)]
     record = hive_world.planned(f"{SCHEMA}.facts")[-1]
@@ -89,6 +95,26 @@ def test_what_a_join_finds_prunes_the_facts(hive_world: World) -> None:
     assert record["files_out"] <= 18, record
     none = sql.replace("'m2'", "'never'")
     assert hive_world.query(none, SCHEMA, ON_TEZ) == [(0, None, None)]
+
+
+@pytest.mark.usefixtures("facts_and_days")
+def test_a_join_that_a_query_has_twice_is_computed_once(hive_world: World) -> None:
+    """Unless waiting for the other side's values leaves out so many files that two small joins cost less."""
+    sql = """
+        WITH sales AS (
+          SELECT f.sold, count(*) AS pieces FROM facts f JOIN days d ON f.sold = d.day
+          WHERE d.month IN ({}) GROUP BY f.sold
+        )
+        SELECT count(*), sum(a.pieces + b.pieces) FROM sales a JOIN sales b ON a.pieces = b.pieces
+    """
+
+    def scanned(months: str, days: int) -> list[int]:
+        begun = len(hive_world.planned(f"{SCHEMA}.facts"))
+        assert hive_world.query(sql.format(months), SCHEMA, ON_TEZ) == [(days * days, 200 * days * days)]
+        return [plan["files_out"] for plan in hive_world.planned(f"{SCHEMA}.facts")[begun:]]
+
+    assert scanned("'m0', 'm2', 'm5'", 30) == [60]
+    assert max(scanned("'m2'", 10)) <= 18
 
 
 def test_joins_by_decimals(hive_world: World) -> None:

@@ -15,13 +15,11 @@ import org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe;
 import org.apache.hadoop.hive.ql.metadata.DefaultStorageHandler;
 import org.apache.hadoop.hive.ql.metadata.Table;
 import org.apache.hadoop.hive.ql.parse.SemanticException;
-import org.apache.hadoop.hive.ql.plan.ExprNodeColumnDesc;
 import org.apache.hadoop.hive.ql.plan.ExprNodeDesc;
 import org.apache.hadoop.hive.ql.plan.FileSinkDesc;
 import org.apache.hadoop.hive.ql.plan.TableDesc;
 import org.apache.hadoop.hive.ql.stats.Partish;
 import org.apache.hadoop.hive.serde2.AbstractSerDe;
-import org.apache.hadoop.hive.serde2.typeinfo.DecimalTypeInfo;
 import org.apache.hadoop.mapred.InputFormat;
 import org.apache.hadoop.mapred.JobConf;
 import org.apache.hadoop.mapred.OutputFormat;
@@ -102,21 +100,10 @@ public class HudiStorageHandler extends DefaultStorageHandler {
     return true;
   }
 
-  /**
-   * Whether the values of a join's other side are waited for before splits are made, and are in their filter then, as
-   * {@code column IN (...)}. Hive filters rows by a bloom filter of them otherwise, which is better where each file has
-   * all values, and for decimals, of whose values Hive 4.0.1 cannot make constants ("Error creating PrimitiveTypeInfo
-   * instance for decimal").
-   */
+  /** Whether the values of a join's other side are waited for before splits are made, as {@link SplitPruning} decides. */
   @Override
   public boolean addDynamicSplitPruningEdge(Table table, ExprNodeDesc predicate) {
-    List<ExprNodeDesc> parts = predicate.getChildren();
-    if (parts == null || parts.isEmpty() || !(parts.get(0) instanceof ExprNodeColumnDesc)
-        || parts.get(0).getTypeInfo() instanceof DecimalTypeInfo) {
-      return false;
-    }
-    Messages.Statistics found = TableStatistics.of(getConf(), table);
-    return found != null && TableStatistics.isClustered(found, ((ExprNodeColumnDesc) parts.get(0)).getColumn());
+    return SplitPruning.isWorthwhile(getConf(), table, predicate);
   }
 
   /** Called in HiveServer2 while a query is compiled: here its snapshot is chosen, for all of its scans. */

@@ -43,7 +43,6 @@ final class TableStatistics {
   private static final long TIMES_SLACK_SECONDS = 1;
   private static final double MOST_DECIMAL = 1e30;
   private static final String NOTHING_ACCURATE = "{}";
-  private static final double MOST_SPREAD = 0.3;
   private static final double MICROSECONDS = 1e6;
   private static final Messages.Statistics NONE = new Messages.Statistics();
 
@@ -110,14 +109,14 @@ final class TableStatistics {
     return basic;
   }
 
-  /** Whether files hold such different values of a column that those of a join's other side leave files out. */
-  static boolean isClustered(Messages.Statistics found, String name) {
+  /** A column's statistics; null where there are none. */
+  static Messages.Column column(Messages.Statistics found, String name) {
     for (Messages.Column column : found.columns) {
       if (column.name.equalsIgnoreCase(name)) {
-        return column.spread != null && column.spread <= MOST_SPREAD;
+        return column;
       }
     }
-    return false;
+    return null;
   }
 
   /** Statistics of the columns of which the number of distinct values is known; Hive estimates the others. */

@@ -1,0 +1,115 @@
+package hudicatalog.hive;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.hive.ql.exec.FilterOperator;
+import org.apache.hadoop.hive.ql.exec.Operator;
+import org.apache.hadoop.hive.ql.exec.ReduceSinkOperator;
+import org.apache.hadoop.hive.ql.exec.TableScanOperator;
+import org.apache.hadoop.hive.ql.metadata.Table;
+import org.apache.hadoop.hive.ql.plan.ColStatistics;
+import org.apache.hadoop.hive.ql.plan.ExprNodeColumnDesc;
+import org.apache.hadoop.hive.ql.plan.ExprNodeDesc;
+import org.apache.hadoop.hive.ql.plan.ExprNodeDescUtils;
+import org.apache.hadoop.hive.ql.plan.ExprNodeDynamicListDesc;
+import org.apache.hadoop.hive.ql.stats.StatsUtils;
+import org.apache.hadoop.hive.serde2.typeinfo.DecimalTypeInfo;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Whether the values of a join's other side are waited for before a scan's splits are made, and are in their filter then,
+ * as {@code column IN (...)}.
+ *
+ * <p>Not where each file has a large part of the column's values, so that Hive's filtering of rows does better; not for
+ * decimals, of whose values Hive 4.0.1 cannot make constants ("Error creating PrimitiveTypeInfo instance for decimal");
+ * and not where it costs more than it saves: Hive computes a join that a query has several times once, but not if scans
+ * of it wait.
+ */
+final class SplitPruning {
+  private static final Logger LOG = LoggerFactory.getLogger(SplitPruning.class);
+  private static final double MOST_SPREAD = 0.3;
+
+  private SplitPruning() {}
+
+  /**
+   * Decides for one scan.
+   *
+   * @param predicate {@code column IN (values of an operator)}.
+   */
+  static boolean isWorthwhile(Configuration hive, Table table, ExprNodeDesc predicate) {
+    List<ExprNodeDesc> parts = predicate.getChildren();
+    if (parts == null || parts.isEmpty() || !(parts.get(0) instanceof ExprNodeColumnDesc)
+        || parts.get(0).getTypeInfo() instanceof DecimalTypeInfo) {
+      return false;
+    }
+    Messages.Statistics found = TableStatistics.of(hive, table);
+    Messages.Column column =
+        found == null ? null : TableStatistics.column(found, ((ExprNodeColumnDesc) parts.get(0)).getColumn());
+    if (column == null || column.spread == null || column.spread > MOST_SPREAD) {
+      return false;
+    }
+    ExprNodeDesc values = parts.get(parts.size() - 1);
+    if (column.distinct == null || !(values instanceof ExprNodeDynamicListDesc)) {
+      return true;
+    }
+    int times = RepeatedJoins.count(((ExprNodeDynamicListDesc) values).getSource());
+    double kept = values((ExprNodeDynamicListDesc) values) / column.distinct + column.spread;
+    boolean isWorthwhile = !isSharingCheaper(times, kept);
+    LOG.info("{}: {} {}: in the query {} times, expected to keep {}", table.getFullyQualifiedName(),
+        predicate.getExprString(), isWorthwhile ? "is waited for" : "is left to the join", times, kept);
+    return isWorthwhile;
+  }
+
+  /**
+   * Whether to read all of a table once, and join once, is cheaper than to read and to join the kept part each time.
+   * To join that part is taken to cost as much as to read it. An unknown share (NaN) is taken for a small one.
+   */
+  static boolean isSharingCheaper(int times, double kept) {
+    return 1 + kept <= times * 2 * kept;
+  }
+
+  /** How many values another side is expected to send; NaN if that is unknown. */
+  private static double values(ExprNodeDynamicListDesc list) {
+    ReduceSinkOperator sender = (ReduceSinkOperator) list.getSource();
+    ExprNodeDescUtils.ColumnOrigin key =
+        ExprNodeDescUtils.findColumnOrigin(sender.getConf().getKeyCols().get(list.getKeyIndex()), sender);
+    List<ExprNodeDesc> conditions = new ArrayList<>();
+    Operator<?> operator = sender;
+    while (!(operator instanceof TableScanOperator)) {
+      if (operator.getNumParent() != 1) {
+        return Double.NaN;
+      }
+      Operator<?> parent = operator.getParentOperators().get(0);
+      if (operator instanceof FilterOperator && parent instanceof TableScanOperator) {
+        conditions.addAll(RepeatedJoins.fixedConditions((FilterOperator) operator));
+      }
+      operator = parent;
+    }
+    if (key == null || key.op != operator) {
+      return Double.NaN;
+    }
+    Map<String, ColStatistics> columns = statistics((TableScanOperator) operator, key.col, conditions);
+    ColStatistics keys = columns.get(key.col.getColumn());
+    return keys == null ? Double.NaN : keys.getCountDistint() * new Selectivity(columns).ofAll(conditions);
+  }
+
+  private static Map<String, ColStatistics> statistics(
+      TableScanOperator scan, ExprNodeDesc key, List<ExprNodeDesc> conditions) {
+    Set<String> names = new HashSet<>(key.getCols());
+    conditions.forEach(condition -> names.addAll(condition.getCols()));
+    Map<String, ColStatistics> columns = new HashMap<>();
+    List<ColStatistics> found = StatsUtils.getTableColumnStats(scan.getConf().getTableMetadata(),
+        scan.getSchema().getSignature(), new ArrayList<>(names), null, true);
+    for (ColStatistics column : found == null ? Collections.<ColStatistics>emptyList() : found) {
+      columns.put(column.getColumnName(), column);
+    }
+    return columns;
+  }
+}
