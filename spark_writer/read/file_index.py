@@ -1,9 +1,8 @@
-"""Spark's FileIndex, served from Python: Spark's planner asks it for the files of each scan of each query.
+"""The files of a snapshot for Spark's planner, which asks for those of each scan of each query.
 
-`org.apache.spark.sql.execution.datasources.FileIndex` is a Java interface, so py4j's callback server can serve it. In a
-`HadoopFsRelation` with Spark's own `ParquetFileFormat` it makes a DataFrame that is planned here whenever it is used
-and read by Spark's vectorised reader, which applies the whole filter again. Partition filters it does not apply again:
-they are evaluated by Spark, too (`Jvm.matching`).
+Spark's FileIndex is an interface, and one of ours (`java_index.py`) asks Python. In a `HadoopFsRelation` with Spark's
+own `ParquetFileFormat` it makes a DataFrame that is planned here whenever it is used and read by Spark's vectorised
+reader, which applies the whole filter again. Partition filters it does not apply again: Spark evaluates them, too.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from pushdown.verdict import CannotPrune
 from spark_writer.filters import PlannedCondition, from_catalyst
 from spark_writer.read.driver_rows import read_in_driver
 from spark_writer.read.generations import Generation, is_order_kept
+from spark_writer.read.java_index import Answer, Request, Served, directories, java_index
 from spark_writer.read.jvm import Jvm
 from spark_writer.read.parquet_format import parquet_format
 from table_format.codecs.arrow_numpy import one_chunk, to_numpy
@@ -157,16 +157,11 @@ def native_frame(session: SparkSession, files: NativeFiles) -> DataFrame:
 
 
 class SnapshotFileIndex:
-    """Files of one snapshot as Spark's FileIndex; methods in camel case are those of the Scala trait.
+    """Files of one snapshot as Spark's FileIndex.
 
-    A `java.lang.reflect.Proxy` sends default methods and those of `Object` to Python, too. No lock is held while Spark
-    is called: adaptive execution and broadcasts call from other threads.
+    Attributes:
+        jvm: of the session.
     """
-
-    class Java:
-        """Tells py4j what to serve."""
-
-        implements = ("org.apache.spark.sql.execution.datasources.FileIndex",)
 
     def __init__(self, jvm: Jvm, files: NativeFiles) -> None:
         self.jvm = jvm
@@ -176,100 +171,60 @@ class SnapshotFileIndex:
         self._wanted[files.part.rows] = True
         self._identity = _identity(files)
         self._log = _LOGS.setdefault(self._identity, ScanLog(files))
-        storage = self._snapshot.client.storage
-        root = storage.full_uri("").rstrip("/")
-        path = jvm.root.org.apache.hadoop.fs.Path
-        # Two of them: Spark's INSERT INTO writes Parquet files, past Hudi, into a relation with a single root path.
-        self._roots = jvm.seq([path(root), path(f"{root}/.hoodie")])
-        partitioned = StructType([files.schema[name] for name in files.partition_columns])
-        self._partition_schema = jvm.schema(partitioned.json())
-        self._partitions: tuple[Any, Any] | None = None
-        if files.partition_columns:
-            self._partitions = self._partition_rows(partitioned)
 
     def relation(self) -> Any:
-        """The relation of Spark that reads these files; each passes this object to the JVM once."""
-        jvm = self.jvm
+        """The relation of Spark that reads these files."""
+        jvm, columns = self.jvm, self._files.partition_columns
         options = jvm.map({**READER_OPTIONS, DRIVER_BYTES: str(self._files.scan.options.driver_bytes)})
         schema, reader = jvm.schema(self._files.schema.json()), parquet_format(jvm.made)
+        partitioned = StructType([self._files.schema[name] for name in columns])
+        partition_schema = jvm.schema(partitioned.json())
+        values, partitions = self._partition_rows(partitioned) if columns else (jvm.objects([jvm.no_row]), None)
+        index = self._java_index().by(partition_schema, values, partitions)
         return jvm.sources.HadoopFsRelation(
-            self, self._partition_schema, schema, jvm.nothing, reader, options, jvm.java_session
+            index, partition_schema, schema, jvm.nothing, reader, options, jvm.java_session
         )
 
-    def rootPaths(self) -> Any:  # noqa: N802
-        """Base folder and `.hoodie`."""
-        return self._roots
+    def _java_index(self) -> Any:
+        storage = self._snapshot.client.storage
+        root = storage.full_uri("").rstrip("/")
+        path = self.jvm.root.org.apache.hadoop.fs.Path
+        # Two of them: Spark's INSERT INTO writes Parquet files, past Hudi, into a relation with a single root path.
+        roots = self.jvm.seq([path(root), path(f"{root}/.hoodie")])
+        size = int(self._snapshot.sizes[self._files.part.rows].sum())
+        served = Served(self._answer, self._all_files)
+        return java_index(self.jvm, served, self._identity, roots, size, time_travel=not self._snapshot.is_latest)
 
-    def partitionSchema(self) -> Any:  # noqa: N802
-        """Columns whose values Spark takes from paths."""
-        return self._partition_schema
+    def _all_files(self) -> list[str]:
+        return [str(path) for path in self._files.listed(self._files.part.rows)[0].to_pylist()]
 
-    def sizeInBytes(self) -> int:  # noqa: N802
-        """Of all files, before any filter."""
-        return int(self._snapshot.sizes[self._files.part.rows].sum())
-
-    def inputFiles(self) -> Any:  # noqa: N802
-        """URIs of all files, before any filter."""
-        return self.jvm.strings(self._files.listed(self._files.part.rows)[0])
-
-    def refresh(self) -> None:
-        """Nothing: a DataFrame is one state."""
-
-    def isTimeTravel(self) -> bool:  # noqa: N802  # of Spark 4
-        """Whether it is an earlier state."""
-        return not self._snapshot.is_latest
-
-    def metadataOpsTimeNs(self) -> Any:  # noqa: N802
-        """Not measured."""
-        return self.jvm.nothing
-
-    def toString(self) -> str:  # noqa: N802
-        """The state, by which `scan_log` has its scans."""
-        return self._identity
-
-    def hashCode(self) -> int:  # noqa: N802
-        """Fits an int."""
-        return int(hashlib.blake2b(self._identity.encode(), digest_size=3).hexdigest(), 16)
-
-    def equals(self, other: Any) -> bool:
-        """Whether the other one is of the same state, so that cached data is shared."""
-        # py4j hands over the other one's proxy as a Java object, so its text is compared
-        return other is not None and str(other.toString()) == self._identity
-
-    def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:  # noqa: N802
-        """The files that may hold rows which meet all filters, by partition, as a Seq of PartitionDirectory."""
+    def _answer(self, request: Request) -> Answer:
+        """The files that may hold rows which meet all conditions, by partition; or why they are not known."""
         try:
-            return self._list(partition_filters, data_filters)
+            return self._planned(request)
         except Exception as error:  # noqa: BLE001  # all files would be no plan, and a stack no message
             first = next(iter(str(error).splitlines()), "")
             message = f"hudi-catalog cannot plan {self._identity}: {type(error).__name__}: {first}"
             _LOG.debug("%s", message, exc_info=True)
             self._log.scans.append(PlannedScan((), None, 0, message))
-            return self.jvm.failing(message)
+            return message
 
-    def _list(self, partition_filters: Any, data_filters: Any) -> Any:
-        filters, zone = self.jvm.conditions(partition_filters, data_filters)
-        plan = self._files.plan(filters, zone)
+    def _planned(self, request: Request) -> bytes:
+        plan = self._files.plan(request.conditions, request.zone)
         rows = plan.rows[self._wanted[plan.rows]]
-        if self._partitions is None:
-            values, positions, counts = None, np.zeros(1, np.int64), np.array([len(rows)], np.int64)
-        else:
-            values, numbers = self._partitions[0], self._snapshot.partition_index[rows]
-            if partition_filters.size():
-                met = np.zeros(len(self._snapshot.partitions), np.bool_)
-                met[self.jvm.matching(self._partitions[1], partition_filters, len(self._files.partition_columns))] = (
-                    True
-                )
-                rows, numbers = rows[met[numbers]], numbers[met[numbers]]
-            order = np.argsort(numbers, kind="stable")
-            positions, counts = np.unique(numbers, return_counts=True)
-            rows = rows[order]
-        result = self.jvm.directories(values, positions, counts, self._files.listed(rows))
-        self._log.scans.append(PlannedScan(tuple(one.shown for one in filters), plan, len(rows)))
-        return result
+        numbers = np.zeros(len(rows), np.int64)
+        if self._files.partition_columns:
+            numbers = self._snapshot.partition_index[rows]
+        if request.partitions is not None:
+            met = np.isin(numbers, request.partitions)
+            rows, numbers = rows[met], numbers[met]
+        positions, counts = np.unique(numbers, return_counts=True)
+        rows = rows[np.argsort(numbers, kind="stable")]
+        self._log.scans.append(PlannedScan(tuple(one.shown for one in request.conditions), plan, len(rows)))
+        return directories(positions, counts, self._files.listed(rows))
 
     def _partition_rows(self, schema: StructType) -> tuple[Any, Any]:
-        """The partitions' values as rows, and an index of them that evaluates filters."""
+        """The partitions' values as an array of rows, and an index of them that evaluates filters."""
         values = self._snapshot.path_values()
         assert not isinstance(values, CannotPrune)  # noqa: S101  # `exact_partition_columns` has seen to it
         columns: list[list[Any]] = [values.values[name].cast(pa.string()).to_pylist() for name in schema.names]

@@ -13,11 +13,10 @@ from typing import Any, Final
 from py4j.java_gateway import JavaClass, JavaPackage
 
 SOURCES: Final = "org.apache.spark.sql.execution.datasources"
+PLANNING: Final = "HudiPlanning"
 # Numbers are as a DataInput has them; a text is its length in bytes, and its UTF-8.
 _PLANNING: Final = """
 import java.io.*;
-import org.apache.hadoop.fs.FileStatus;
-import org.apache.hadoop.io.TwoDArrayWritable;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.*;
 import org.apache.spark.sql.execution.datasources.*;
@@ -89,19 +88,6 @@ public final class HudiPlanning {
         }
         return bytes.toByteArray();
     }
-
-    // A PartitionDirectory for each position in the partitions' values, of a row of Hadoop's FileStatus[][] each.
-    public Object directories(Object[] rows, byte[] positions, byte[] statuses) throws IOException {
-        TwoDArrayWritable read = new TwoDArrayWritable(FileStatus.class);
-        read.readFields(new DataInputStream(new ByteArrayInputStream(statuses)));
-        FileStatus[][] files = (FileStatus[][]) read.toArray();
-        DataInputStream places = new DataInputStream(new ByteArrayInputStream(positions));
-        Object[] made = new Object[files.length];
-        for (int place = 0; place < made.length; place++) {
-            made[place] = PartitionDirectory.apply((InternalRow) rows[places.readInt()], files[place]);
-        }
-        return org.apache.spark.api.python.PythonUtils.toSeq(java.util.Arrays.asList(made));
-    }
 }
 """
 
@@ -140,7 +126,7 @@ class Handles:
         self.root: Any = Names(gateway.jvm)
         self.lookup: Any = self.root.java.lang.invoke.MethodHandles.publicLookup()
         self._constructors: dict[str, Any] = {}
-        planning = self.compiled("HudiPlanning", _PLANNING, f"{SOURCES}.InMemoryFileIndex")
+        planning = self.compiled(PLANNING, _PLANNING, f"{SOURCES}.InMemoryFileIndex")
         self.planning = planning.newInstance(self.array("java.lang.Object", []))
 
     def interface(self, kind: Any, handle: Any) -> Any:
@@ -154,7 +140,7 @@ class Handles:
             name: of the class, which is in no package.
             source: its text, in which `%(sequence)s` and `%(indexed)s` are the sequences of Spark's methods: those of
                 Scala 2.12 are in another package than those of 2.13.
-            beside: a class whose loader knows those that the text names.
+            beside: a class whose loader knows those that the text names: one of Spark's, or of those compiled before.
             words: that the text has in the same way.
         """
         if name not in self._constructors:
@@ -168,7 +154,8 @@ class Handles:
 
     def _compiled(self, name: str, source: str, beside: str) -> Any:
         compiler = self.root.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(self.type_of(beside).getClassLoader())
+        made = self._constructors.get(beside)
+        compiler.setParentClassLoader((made.getDeclaringClass() if made else self.type_of(beside)).getClassLoader())
         compiler.cook(source)
         return compiler.getClassLoader().loadClass(name).getConstructor(self.array("java.lang.Class", []))
 

@@ -92,7 +92,7 @@ class Jvm:
         self.sources: Any = self.root.org.apache.spark.sql.execution.datasources
         self.nothing: Any = self.root.scala.Option.empty()
         self._handles: Any = self.root.java.lang.invoke.MethodHandles
-        self._no_rows: Any = self.root.org.apache.spark.sql.catalyst.InternalRow.empty()
+        self.no_row: Any = self.root.org.apache.spark.sql.catalyst.InternalRow.empty()
         self._no_filters = self.seq([])
 
     def schema(self, text: str) -> Any:
@@ -115,19 +115,6 @@ class Jvm:
         if not len(texts):
             return self.gateway.new_array(self.root.java.lang.String, 0)
         return self.root.java.util.regex.Pattern.compile("\0").split("\0".join(map(str, texts.to_pylist())))
-
-    def failing(self, message: str) -> Any:
-        """A Seq of `PartitionDirectory` that raises IllegalArgumentException when its end is read, as Spark does.
-
-        py4j would show an error that Python raises as two stacks; this one reaches the user as the message alone.
-        """
-        error = self.root.java.lang.IllegalArgumentException(message)
-        kind, nothing = self.made.type_of("java.lang.Object"), self.made.type_of("java.lang.IllegalArgumentException")
-        throw = self._handles.throwException(kind, nothing).bindTo(error)
-        tail = self.made.interface(self.made.type_of("scala.Function0"), throw)
-        stream: Any = getattr(self.root.scala.collection.immutable, "Stream$Cons")
-        one = np.zeros(1, np.int64)
-        return stream(self.directories(None, one, one, (_NO_FILES, _NO_ROWS, _NO_ROWS)).apply(0), tail)
 
     def raising(self, served: Any) -> Any:
         """A Function1 of one that Python serves, which throws what that one returns where it is a Throwable."""
@@ -178,29 +165,12 @@ class Jvm:
         """An Object[]."""
         return self.made.array("java.lang.Object", list(items))
 
-    def conditions(self, first: Any, second: Any) -> tuple[list[PlannedCondition], str]:
-        """The conditions of two Seqs, and the zone of the session whose query is planned in this thread.
+    def conditions(self, filters: Sequence[Any]) -> tuple[list[PlannedCondition], str]:
+        """Conditions of a query that is planned in this thread, and the zone of its session.
 
         That need not be the DataFrame's own session.
         """
-        texts = _Texts(self.made.planning.conditions(first, second))
-        zone = texts.text()
-        return [_condition(texts) for _ in range(texts.number())], zone
-
-    def directories(self, rows: Any, positions: Ints, counts: Ints, files: tuple[pa.Array[Any], Ints, Ints]) -> Any:
-        """A Seq of PartitionDirectory.
-
-        Args:
-            rows: Object[] of the partitions' values; None for one directory without any.
-            positions: in it, of the directories.
-            counts: how many files each directory has, in order.
-            files: URIs of all files, not escaped; their bytes, by which Spark finds footers; when they were made, in
-                milliseconds since the epoch.
-        """
-        # Hadoop's own Writable form of a FileStatus[][]
-        statuses = len(counts).to_bytes(4, "big") + _ints(counts) + status_records(*files)
-        values = self.objects([self._no_rows]) if rows is None else rows
-        return self.made.planning.directories(values, _ints(positions), statuses)
+        return conditions_of(self.made.planning.conditions(self.seq(filters), self._no_filters))
 
     def rows(self, columns: Sequence[Sequence[str]], kinds: Sequence[str]) -> Any:
         """Object[] of InternalRow, computed by the optimizer without a job.
@@ -233,16 +203,12 @@ class Jvm:
         arguments = (self.java_session, self._no_filters, self.map({}), self.nothing, cache, some, self.nothing)
         return self.sources.InMemoryFileIndex(*arguments)
 
-    def matching(self, partitions: Any, filters: Any, last: int) -> Ints:
-        """Numbers of the partitions that meet all filters, by Spark's evaluation.
 
-        Args:
-            partitions: of `partitions`.
-            filters: Seq of Catalyst expressions.
-            last: position of the number among the columns.
-        """
-        numbers = bytes(self.made.planning.matching(partitions, filters, last))
-        return np.frombuffer(numbers, ">i4").astype(np.int64)
+def conditions_of(data: Any) -> tuple[list[PlannedCondition], str]:
+    """What `HudiPlanning.conditions` wrote: conditions, and the zone of a session."""
+    texts = _Texts(data)
+    zone = texts.text()
+    return [_condition(texts) for _ in range(texts.number())], zone
 
 
 def _condition(texts: _Texts) -> PlannedCondition:
@@ -265,14 +231,6 @@ class _Texts:
         length = self.number()
         self._at += length
         return str(self._data[self._at - length : self._at], "utf-8")
-
-
-def _ints(numbers: Ints) -> bytes:
-    return numbers.astype(">i4").tobytes()
-
-
-_NO_FILES: pa.Array[Any] = pa.array([], pa.string())
-_NO_ROWS: Ints = np.zeros(0, np.int64)
 
 
 def elements(sequence: Any) -> Iterator[Any]:

@@ -51,7 +51,7 @@ class BucketSource:
             filters: conditions right above the leaf; those of the first call count.
         """
         if self._chosen is None:
-            plan = self.files.plan(*jvm.conditions(jvm.seq(filters), jvm.seq([])))
+            plan = self.files.plan(*jvm.conditions(filters))
             self._chosen = plan, plan.rows[np.isin(plan.rows, self.files.part.rows)]
         return self._chosen
 

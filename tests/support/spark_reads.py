@@ -317,13 +317,13 @@ def check_threads(spark: SparkSession, path: str) -> None:
 
 
 def check_no_lock_is_held_across_spark(spark: SparkSession, path: str) -> None:
-    """Two queries on one DataFrame are planned at once, each inside a call to Spark, while the table's lock is held.
+    """Two queries on one DataFrame are planned at once, each in a call from Spark, while the table's lock is held.
 
     Their partitions are those that Spark's evaluation of the partition filter leaves.
     """
     table = open_table(path)
     frame = table.to_spark(spark)
-    both, real, results = threading.Barrier(2), Jvm.matching, list[Any]()
+    both, real, results = threading.Barrier(2), NativeFiles.listed, list[Any]()
 
     def meets(*arguments: Any) -> Any:
         both.wait(60)
@@ -334,7 +334,7 @@ def check_no_lock_is_held_across_spark(spark: SparkSession, path: str) -> None:
 
     of_month = "month * month = %s"  # only Spark evaluates it
     threads = [threading.Thread(target=ask, args=(month,), daemon=True) for month in (3, 4)]
-    Jvm.matching = meets  # type: ignore[method-assign]
+    NativeFiles.listed = meets  # type: ignore[method-assign]
     try:
         with table._lock:
             for thread in threads:
@@ -342,7 +342,7 @@ def check_no_lock_is_held_across_spark(spark: SparkSession, path: str) -> None:
             for thread in threads:
                 thread.join(90)
     finally:
-        Jvm.matching = real  # type: ignore[method-assign]
+        NativeFiles.listed = real  # type: ignore[method-assign]
     assert sorted(map(str, results)) == ["100", "100", "None", "None"]
 
 
