@@ -1,3 +1,3 @@
-"""What pytest leaves out here: a script that a test starts, since `--doctest-modules` would import it."""
+"""What pytest leaves out here: scripts that tests start, since `--doctest-modules` would import it."""
 
-collect_ignore = ["unpinned_script.py"]
+collect_ignore = ["executors_script.py", "unpinned_script.py"]
