@@ -23,8 +23,8 @@ from table_writer.plan.path_limits import PathLimits
 from table_writer.plan.plan import CURRENT_SCHEMA, FilePlan, KeyPlan, ListedFiles
 from table_writer.record_index.resize import grow_empty_index
 from table_writer.rows.key_identity import shared_fields
+from table_writer.tagging.current_rows import CurrentRows
 from table_writer.tagging.files import CurrentFiles, GroupPaths, average_record, refuse_buckets, sizing
-from table_writer.tagging.moves import MovePlan
 from table_writer.tagging.passes import IndexedWrite
 from table_writer.tagging.rows import Profile, RowPlan
 from table_writer.tagging.tagging import Known, TagPlan
@@ -200,25 +200,24 @@ def _tag_plan(plans: WritePlans, known: Known, keys: KeyPlan, target: pa.Schema)
             f"{registry.MOVE_PARTITION.key} and {registry.PARTIAL_COLUMNS.key} exclude each other: a record that moves "
             "to another partition needs all its columns"
         )
-    moves = None
     computed = plans.source is not None and plans.source.is_computed  # from the current versions
-    if move and config.merge_mode == EVENT_TIME and not computed:
-        moves = MovePlan(
-            plans.client.storage,
-            GroupPaths(plans.files),
-            plans.schema.remove_metadata(),
-            config.ordering_fields,
-            plans.history(),
-        )
+    ordered = move and config.merge_mode == EVENT_TIME and not computed
+    shared = shared_fields(target, config.record_key_fields)
     return TagPlan(
         known=known,
         by_partition=by_partition,
         move=move,
         delete=plans.operation is Operation.DELETE,
-        moves=moves,
+        moves=_current_rows(plans, config.ordering_fields) if ordered else None,
         selected=plans.source is not None and plans.source.is_selected,
-        shared=shared_fields(target, config.record_key_fields),
+        shared=shared,
+        dropped=_current_rows(plans, shared) if shared and (ordered or known is Known.DROP) else None,
     )
+
+
+def _current_rows(plans: WritePlans, fields: tuple[str, ...]) -> CurrentRows:
+    schema = plans.schema.remove_metadata()
+    return CurrentRows(plans.client.storage, GroupPaths(plans.files), schema, fields, plans.history())
 
 
 class Finish:

@@ -135,21 +135,41 @@ def refuse_other_records(old: pa.Table, new: pa.Table, keys: Any, fields: Sequen
     Raises:
         RecordError: there are such rows.
     """
-    forms = [key_forms(rows, fields) for rows in (old, new)]
-    if forms[0] is None and forms[1] is None:
+    refuse_other_forms(old, key_forms(new, fields), keys, fields, new)
+
+
+def refuse_other_forms(
+    old: pa.Table, forms: Any | None, keys: Any, fields: Sequence[str], new: pa.Table | None = None
+) -> None:
+    """As `refuse_other_records`, of new rows of which `key_forms` is left.
+
+    Args:
+        old: see `refuse_other_records`.
+        forms: of the new rows, see `key_forms`.
+        keys: see `refuse_other_records`.
+        fields: see `shared_fields`.
+        new: the key columns of the new rows, for the message; None where they are not at hand.
+
+    Raises:
+        RecordError: there are such rows.
+    """
+    stored = key_forms(old, fields)
+    if stored is None and forms is None:
         return
-    left, right = (pa.nulls(len(keys), pa.string()) if form is None else form for form in forms)
+    left, right = (pa.nulls(len(keys), pa.string()) if form is None else form for form in (stored, forms))
     wrong = np.flatnonzero(to_numpy(pc.not_equal(pc.fill_null(left, ""), pc.fill_null(right, ""))))
     if len(wrong):
         at = int(wrong[0])
-        values = [
-            tuple(_texts_of_all(raw_column(rows, field), field)[at].as_py() for field in fields) for rows in (old, new)
-        ]
+        values, others = (None if rows is None else _values(rows, fields, at) for rows in (old, new))
         raise RecordError(
             f"{len(wrong)} row(s) have the record key of another record of the table, such as {keys[at].as_py()!r}: "
-            f"the table's row has {', '.join(fields)} = {values[0]}, the new one {values[1]}; Hudi joins both to one "
-            f"key. Nothing is written, since one would replace the other. {_REMEDY}"
+            f"the table's row has {', '.join(fields)} = {values}, the new one {others or 'others'}; Hudi joins both to "
+            f"one key. Nothing is written, since one would replace the other. {_REMEDY}"
         )
+
+
+def _values(rows: pa.Table, fields: Sequence[str], at: int) -> tuple[Any, ...]:
+    return tuple(_texts_of_all(raw_column(rows, field), field)[at].as_py() for field in fields)
 
 
 def _labels(fields: Sequence[str]) -> list[str]:

@@ -26,7 +26,8 @@ from table_writer.rows.key_identity import key_forms, refuse_shared_keys
 from table_writer.rows.merge import sorted_rows
 from table_writer.rows.ordering import held_fields, ordering_columns
 from table_writer.rows.several_rows import group_number, several_rows
-from table_writer.tagging.moves import MovePlan, lost_moves
+from table_writer.tagging.current_rows import CurrentRows, refuse_others_of_key
+from table_writer.tagging.moves import lost_moves
 
 Rows = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
@@ -62,18 +63,21 @@ class TagPlan:
         by_partition: keys are unique in each partition only, and so is the index.
         move: a record whose partition changes moves there; else it stays in its partition.
         delete: rows are keys to delete.
-        moves: where ordering values of current versions are read; None if the later write wins.
+        moves: reads ordering values of current versions; None if the later write wins.
         selected: no other rows may change than those that a condition selected; see `RowSource.is_selected`.
         shared: see `FilePlan`.
+        dropped: reads the fields of the record key where new versions are left out; None where none are, or keys show
+            their fields.
     """
 
     known: Known = Known.MERGE
     by_partition: bool = False
     move: bool = False
     delete: bool = False
-    moves: MovePlan | None = None
+    moves: CurrentRows | None = None
     selected: bool = False
     shared: tuple[str, ...] = ()
+    dropped: CurrentRows | None = None
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,7 @@ def tag_rows(slim: pa.Table, lookup: Lookup | None, plan: TagPlan) -> Tags:
     Raises:
         RecordError: a key is there already and `known` is FAIL; or the index names another row than was selected; or
             rows of several records have one key.
-        RecordIndexError: a record that moves is not where the index has it.
+        RecordIndexError: a record whose current version is read is not where the index has it.
     """
     keys = one_chunk(slim[RECORD_KEY])
     own = one_chunk(slim[PARTITION_PATH]) if PARTITION_PATH in slim.column_names else None
@@ -183,7 +187,7 @@ def tag_rows(slim: pa.Table, lookup: Lookup | None, plan: TagPlan) -> Tags:
         rows, numbers, located, deletes = rows[chosen], numbers[chosen], located[chosen], deletes[chosen]
         keys, own = keys.take(from_numpy(chosen)), None if own is None else own.take(from_numpy(chosen))
     if plan.known is not Known.MERGE:
-        return _known(Tags(rows, numbers, np.zeros(len(rows), np.bool_), groups), keys, plan)
+        return _known(Tags(rows, numbers, np.zeros(len(rows), np.bool_), groups), keys, plan, slim)
     tags = Tags(rows, numbers, np.zeros(len(rows), np.bool_), groups)
     if not plan.move or own is None:
         return tags
@@ -192,13 +196,7 @@ def tag_rows(slim: pa.Table, lookup: Lookup | None, plan: TagPlan) -> Tags:
     moving = moving[to_numpy(pc.not_equal(homes, own.take(from_numpy(moving)))).astype(np.bool_)]
     if len(moving) == 0:
         return tags
-    lost = np.zeros(len(moving), np.bool_)
-    if plan.moves is not None:
-        values = slim.select([name for name in slim.column_names if name.startswith(_ORDERING)])
-        coming = {int(name.removeprefix(_ORDERING)): one_chunk(values[name]) for name in values.column_names}
-        coming = {number: column.take(from_numpy(rows[moving])) for number, column in coming.items()}
-        old = groups.take(from_numpy(numbers[moving]))
-        lost = lost_moves(plan.moves, keys.take(from_numpy(moving)), old, coming)
+    lost = _lost(tags.part(moving), keys.take(from_numpy(moving)), plan, slim)
     return _moved(tags, moving, lost)
 
 
@@ -234,6 +232,25 @@ def _refuse_others(slim: pa.Table, identity: Any, rows: Rows, numbers: Numbers, 
         raise several_rows(pc.count_distinct(keys).as_py(), keys[0].as_py(), "the record index names another row")
 
 
+def _lost(tags: Tags, keys: Any, plan: TagPlan, slim: pa.Table) -> Mask:
+    """Which of the rows that move are older than the table's, and are left out."""
+    if plan.moves is None:
+        return np.zeros(len(tags.rows), np.bool_)
+    places = [name for name in slim.column_names if name.startswith(_ORDERING)]
+    coming = {int(name.removeprefix(_ORDERING)): one_chunk(slim[name]).take(from_numpy(tags.rows)) for name in places}
+    groups = tags.groups.take(from_numpy(tags.numbers))
+    lost = lost_moves(plan.moves, keys, groups, coming)
+    _refuse_dropped(tags.part(lost), keys.filter(from_numpy(lost)), plan, slim)
+    return lost
+
+
+def _refuse_dropped(tags: Tags, keys: Any, plan: TagPlan, slim: pa.Table) -> None:
+    """Refuse to leave out rows whose key is that of another record of the table."""
+    if plan.dropped is not None and len(tags.rows):
+        forms = one_chunk(slim[_FORMS]).take(from_numpy(tags.rows)) if _FORMS in slim.column_names else None
+        refuse_others_of_key(plan.dropped, keys, tags.groups.take(from_numpy(tags.numbers)), forms)
+
+
 def _moved(tags: Tags, moving: Rows, lost: Mask) -> Tags:
     """Rows whose partition changed go out of their old file group and are inserted; those that lost are left out."""
     kept = np.ones(len(tags.rows), np.bool_)
@@ -249,7 +266,7 @@ def _moved(tags: Tags, moving: Rows, lost: Mask) -> Tags:
     return Tags(rows, np.concatenate([numbers[kept], old]), gone, tags.groups)
 
 
-def _known(tags: Tags, keys: Any, plan: TagPlan) -> Tags:
+def _known(tags: Tags, keys: Any, plan: TagPlan, slim: pa.Table) -> Tags:
     located = tags.numbers != NEW
     names: list[Any] = tags.groups.take(from_numpy(np.unique(tags.numbers[located]))).to_pylist()
     relied = frozenset(names)
@@ -262,6 +279,7 @@ def _known(tags: Tags, keys: Any, plan: TagPlan) -> Tags:
             f"{int(located.sum())} row(s) have a record key that the table has already, such as {key!r}, and "
             "hoodie.datasource.insert.dup.policy is fail; use upsert, or drop the rows"
         )
+    _refuse_dropped(tags.part(located), keys.filter(from_numpy(located)), plan, slim)
     return replace(tags.part(~located), relied=relied)
 
 

@@ -106,6 +106,46 @@ def test_a_large_batch_is_tagged_in_tasks(tmp_path: Path) -> None:
         table.upsert([{"a": a, "b": b} for a, b in PAIRS[1]])
 
 
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("driver_rows", ["0", "100"])
+@pytest.mark.parametrize("policy", ["insert.dup.policy=drop", "write.insert.drop.duplicates=true"])
+def test_other_records_are_not_dropped(
+    tmp_path: Path, pair: tuple[tuple[Any, Any], ...], driver_rows: str, policy: str
+) -> None:
+    options = {"hoodie.catalog.record.index.driver.rows": driver_rows}
+    table = hudi_catalog.create_table(
+        f"{tmp_path}/t", "a string, b string", record_key=["a", "b"], index="RECORD_INDEX", options=options
+    )
+    dropping = dict([f"hoodie.datasource.{policy}".split("=")])
+    rows = [{"a": a, "b": b} for a, b in pair]
+    plain = {"a": "k", "b": "x"}
+    for first, second in (rows, rows[::-1]):
+        table.upsert([first])
+        with pytest.raises(hudi_catalog.HudiError, match="record key of another record"):
+            table.insert([second, plain], options=dropping)
+        assert table.insert([first, plain], options=dropping).rows_inserted == 1
+        assert table.insert([first, plain], options=dropping).rows_inserted == 0
+        assert len(table.scan().to_arrow()) == 2
+        table.delete([first, plain])
+
+
+def test_an_older_record_that_moves_is_no_other(tmp_path: Path) -> None:
+    table = hudi_catalog.create_table(
+        f"{tmp_path}/t",
+        "p string, a string, b string, ts int",
+        record_key=["a", "b"],
+        partition_by="p",
+        ordering="ts",
+        index="GLOBAL_RECORD_LEVEL_INDEX",
+        options={"hoodie.record.index.update.partition.path": "true"},
+    )
+    first, second = ({"a": a, "b": b} for a, b in PAIRS[0])
+    table.upsert([{"p": "x", "ts": 5, **first}])
+    assert table.upsert([{"p": "y", "ts": 4, **first}]).rows_updated == 0
+    with pytest.raises(hudi_catalog.HudiError, match="record key of another record"):
+        table.upsert([{"p": "y", "ts": 4, **second}])
+
+
 def test_in_a_file_beyond_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     merge = slot.merge_in_order

@@ -16,8 +16,8 @@ from table_format.slices.file_names import group_keys
 from table_format.storage import Storage
 from table_writer.encoding.base_file import write_base_file
 from table_writer.encoding.meta_columns import add_meta_columns
+from table_writer.tagging.current_rows import CurrentRows
 from table_writer.tagging.files import CurrentFiles
-from table_writer.tagging.moves import MovePlan
 from table_writer.tagging.rows import Profile
 from table_writer.tagging.tagging import NEW, Known, TagPlan, Tags, place_of, slim_rows, tag_rows
 
@@ -162,7 +162,7 @@ class NamedAsGroups:
 
 
 @pytest.fixture
-def moves(tmp_path: Path) -> MovePlan:
+def moves(tmp_path: Path) -> CurrentRows:
     """Files in which a has ts 5, b has none and c is missing."""
     schema = pa.schema([("ts", pa.int64()), ("tie", pa.float64())])
     for name, key, ts in (("f0", "a", 5), ("f1", "b", None), ("f2", "z", 1)):
@@ -170,10 +170,10 @@ def moves(tmp_path: Path) -> MovePlan:
         arguments: dict[str, Any] = {"instant": "1", "task": 0, "partition": "", "file_name": name, "first_row": 0}
         table = add_meta_columns(rows, keys=pa.array([key]), **arguments)
         write_base_file(Storage(str(tmp_path)), name, table, schema_text(schema, "t", meta_fields=True), {})
-    return MovePlan(Storage(str(tmp_path)), NamedAsGroups(), schema, ("ts", "tie"))
+    return CurrentRows(Storage(str(tmp_path)), NamedAsGroups(), schema, ("ts", "tie"))
 
 
-def test_an_older_row_moves_nothing(moves: MovePlan) -> None:
+def test_an_older_row_moves_nothing(moves: CurrentRows) -> None:
     def moved(keys: str, ts: list[Any] | None) -> set[tuple[int, int, bool]]:
         return tagged(batch(keys, "r" * len(keys), ts), move=True, moves=moves)
 
