@@ -61,7 +61,7 @@ from table_writer.plan.properties import (
     lacks_bucket_count,
 )
 from table_writer.slots.current import BucketFiles
-from table_writer.slots.partition_files import PartitionFiles, matches_partition
+from table_writer.slots.partition_files import PartitionFiles, matches_partition, refuse_unmatched_partitions
 from table_writer.timeline.instants import table_lock
 from table_writer.timeline.options import ProtocolOptions
 from table_writer.write_job import with_retries
@@ -288,14 +288,8 @@ def _asked_for(listed: PartitionFiles, request: ResizeRequest) -> pa.Table:
     if not request.partitions:
         return listed.of()
     names = sorted(listed.partitions())
-    chosen = {one: [name for name in names if matches_partition(name, one)] for one in request.partitions}
-    files = listed.of(sorted({name for found in chosen.values() for name in found}))
-    there = set(_partitions(files, request) or ())
-    for one, found in chosen.items():
-        if not there.intersection(found):
-            raise ArgumentError(
-                f"partition {one}: no partition with files is named so; `hudi-catalog partitions` lists them"
-            )
+    files = listed.of([name for name in names if any(matches_partition(name, one) for one in request.partitions)])
+    refuse_unmatched_partitions(_partitions(files, request) or (), request.partitions)
     return files
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -36,9 +37,11 @@ from table_writer.plan.path_limits import PathLimits
 from table_writer.plan.plan import FROM_COLUMN, BaseFiles, FilePlan, KeyPlan
 from table_writer.plan.properties import hash_fields
 from table_writer.rows.key_identity import shared_fields
-from table_writer.slots.partition_files import PartitionFiles, matches_partition
+from table_writer.slots.partition_files import PartitionFiles, matches_partition, unmatched_partitions
 from table_writer.slots.split import distinct_partitions
 from table_writer.tagging.files import forget_groups
+
+_LOG = logging.getLogger(__name__)
 
 _COLUMN_STATS = "column_stats"
 _KEY_PREFIXES = (
@@ -209,6 +212,8 @@ class WritePlans:
             return self.chosen.__contains__
         patterns = [*self.partitions, *self.options.names(registry.PARTITIONS_TO_DELETE)]
         if patterns:
+            for one in unmatched_partitions(self.files.partitions(), patterns):
+                _LOG.warning("%s: there is no partition %s to delete", self.client.storage.uri, one)
             return lambda name: any(matches_partition(name, pattern) for pattern in patterns)
         if self.source is None or self.batch is None:
             raise OptionError(f"delete_partition needs {registry.PARTITIONS_TO_DELETE.key} or rows")

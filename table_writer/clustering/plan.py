@@ -19,7 +19,7 @@ from table_writer.clustering.curves import MOST_AXES
 from table_writer.clustering.order import Layout
 from table_writer.plan import clustering_options as keys
 from table_writer.plan.options import WriteOptions
-from table_writer.slots.partition_files import matches_partition
+from table_writer.slots.partition_files import matches_partition, refuse_unmatched_partitions
 from table_writer.tagging.files import are_buckets
 
 STRATEGY: Final = "org.apache.hudi.client.clustering.run.strategy.SparkSortAndSizeExecutionStrategy"
@@ -116,10 +116,13 @@ def plan_clustering(
         busy: whether a file group, by partition path and file id, is in another plan.
 
     Raises:
+        ArgumentError: there is no such partition.
         OptionError: a strategy that is not understood.
         UnsupportedTableError: buckets, and no columns to sort by.
     """
     sorting = Sorting.of(options)
+    names = pc.unique(files["partition"]).to_pylist()
+    refuse_unmatched_partitions(names, partitions)
     bucketed = has_buckets(client, options, files)
     _refuse_run_class(options, bucketed=bucketed)
     if bucketed and not sorting.columns:
@@ -137,7 +140,6 @@ def plan_clustering(
     plan = ClusteringPlan(
         strategy=SINGLE_FILE_STRATEGY if bucketed else STRATEGY, parameters=_parameters(sorting, target)
     )
-    names = pc.unique(files["partition"]).to_pylist()
     for partition in (name for name in chosen_partitions(names, options, partitions) if name in by_partition):
         rows = sorted(by_partition[partition], key=lambda row: (-row["size"], row["file_id"]))
         for group in ([row] for row in rows) if bucketed else _groups(rows, most):

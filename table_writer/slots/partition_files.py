@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from table_format.errors import ArgumentError
 from table_format.metadata_table.reader import MetadataTable
 from table_format.slices.file_slices import latest_base_files, list_data_files, replaced_file_groups
 from table_format.table.client import TableClient
@@ -103,3 +104,24 @@ def matches_partition(name: str, pattern: str) -> bool:
     (True, True, False)
     """
     return fnmatchcase(name, pattern.strip("/").replace("[", "[[]").replace("?", "[?]"))
+
+
+def unmatched_partitions(names: Collection[str], patterns: Sequence[str]) -> list[str]:
+    """Those of the paths or patterns that callers give which no partition has; see `matches_partition`."""
+    return [one for one in patterns if not any(matches_partition(name, one) for name in names)]
+
+
+def refuse_unmatched_partitions(names: Collection[str], patterns: Sequence[str]) -> None:
+    """Refuse a path or pattern of partitions, maybe misspelt, where there is no such partition.
+
+    Args:
+        names: paths of the partitions that have files.
+        patterns: see `matches_partition`.
+
+    Raises:
+        ArgumentError: no partition matches one of the patterns.
+    """
+    for one in unmatched_partitions(names, patterns):
+        raise ArgumentError(
+            f"partition {one}: no partition with files is named so; `hudi-catalog partitions` lists them"
+        )

@@ -13,6 +13,7 @@ import pytest
 
 from hudi_catalog.table import create_table, open_table
 from table_format.errors import (
+    ArgumentError,
     ConflictError,
     OptionError,
     SchemaError,
@@ -151,7 +152,9 @@ def test_choosing_files_and_partitions(tmp_path: Path, monkeypatch: pytest.Monke
         return report.partitions, report.groups, report.files_before
 
     assert chosen(partitions="a") == (1, 1, 3)
-    assert chosen(partitions=["a", "[bc]"]) == (1, 1, 3)
+    assert chosen(partitions=["a", "*"]) == (3, 3, 9)
+    with pytest.raises(ArgumentError, match=r"partition \[bc\]: no partition"):  # only * is special
+        chosen(partitions=["a", "[bc]"])
     assert chosen({f"{plan}partition.selected": "a,c"}) == (2, 2, 6)
     assert chosen({f"{plan}partition.regex.pattern": "[bc]"}) == (2, 2, 6)
     mode = "hoodie.clustering.plan.partition.filter.mode"
@@ -320,3 +323,23 @@ def test_after_a_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkey
 
 def broken(*_: object) -> Any:
     raise InjectedError("no space")
+
+
+def test_a_partition_that_is_not_there(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    there = table.partitions()["partition"][0].as_py()
+    with pytest.raises(ArgumentError, match="partition nope: no partition with files is named so"):
+        table.cluster(["x"], partitions=[there, "nope"], options=SIZE)
+    with pytest.raises(ArgumentError, match=r"partition z\*: no partition"):
+        table.cluster(["x"], partitions="z*", options=SIZE, dry_run=True)
+    assert not pending_clusterings(table.client.timeline())
+
+
+def test_partitions_to_delete_that_are_not_there_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = make(tmp_path)
+    there = table.partitions()["partition"][0].as_py()
+    with caplog.at_level(logging.WARNING):
+        table.delete_partitions([there, "nope"])
+    assert [message for message in caplog.messages if "no partition" in message] == [
+        f"{table.client.storage.uri}: there is no partition nope to delete"
+    ]
