@@ -218,10 +218,10 @@ def _conformed(rows: RowStream, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 def _file(path: str, file_format: str | None, columns: pa.Schema | None) -> _File:
     if path != STDIN:
         return _File(path, path, file_format or _format_of(path), columns)
-    copy = tempfile.NamedTemporaryFile(prefix="hudi-catalog-")  # noqa: SIM115  # it goes with the process
+    copy, name = _temporary_file()
     atexit.register(copy.close)
     try:
-        with stream_errors(copy.name):
+        with stream_errors(tempfile.gettempdir()):
             shutil.copyfileobj(sys.stdin.buffer, copy)
             copy.flush()
     except NoSpaceError as error:
@@ -232,7 +232,18 @@ def _file(path: str, file_format: str | None, columns: pa.Schema | None) -> _Fil
     known = _MAGIC.get(first[:4]) or ("json" if first.lstrip()[:1] == b"{" else None)
     if file_format is None and known is None:
         raise OptionError(f"standard input: unknown format; give --format, one of {', '.join(FORMATS)}")
-    return _File("standard input", copy.name, file_format or str(known), columns)
+    return _File("standard input", name, file_format or str(known), columns)
+
+
+def _temporary_file() -> tuple[Any, str]:
+    """A file that goes with the process, also if it is killed where Linux opens files by their number; and its path."""
+    copy = tempfile.TemporaryFile()  # noqa: SIM115  # its path is that of an open file
+    name = f"/proc/self/fd/{copy.fileno()}"
+    if os.path.exists(name):
+        return copy, name
+    copy.close()
+    named = tempfile.NamedTemporaryFile(prefix="hudi-catalog-")  # noqa: SIM115  # likewise
+    return named, named.name
 
 
 def _format_of(path: str) -> str:

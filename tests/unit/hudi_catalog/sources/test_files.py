@@ -3,6 +3,7 @@
 import datetime as dt
 import gzip
 import io
+import json
 import os
 from decimal import Decimal
 from pathlib import Path
@@ -134,6 +135,24 @@ def test_standard_input(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
     content = Path(name).read_bytes() if data is None else data
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
     assert read("-").to_pylist() == (ROWS.to_pylist() if data is None else [{"id": 1}])
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="files are opened by their number on Linux only")
+def test_no_copy_of_standard_input_can_stay(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(Path("tmp").absolute()))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"id\n1\n")))
+    rows = file_rows(["-"], "csv")
+    assert os.listdir("tmp") == []
+    assert [rows.open().read_all().to_pylist() for _ in range(2)] == [[{"id": 1}]] * 2
+
+
+@pytest.mark.parametrize("data", [b'{"id": 1}\n', b'{"id": 2}\n'])
+def test_standard_input_where_files_have_names(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    exists = os.path.exists
+    monkeypatch.setattr("os.path.exists", lambda path: "/proc/" not in str(path) and exists(path))
+    assert read("-").to_pylist() == [json.loads(data)]
 
 
 def test_standard_input_of_an_unknown_format(monkeypatch: pytest.MonkeyPatch) -> None:
