@@ -136,7 +136,11 @@ def create(
     """Create an empty table."""
     if schema is not None and like is not None:
         raise typer.BadParameter("give --schema or --like, not both")
-    columns: Any = schema if like is None else _rows([like], file_format, None, time_zone).schema
+    columns: Any = (
+        schema
+        if like is None
+        else _rows([like], file_format, None, time_zone, [*_names(key), *_names(partition_by)]).schema
+    )
     table = create_table(
         path,
         columns,
@@ -194,7 +198,7 @@ def write(
     table = _open_if_there(path, {**options, **_check_flags(options, flags)})
     if table is None and key is None:
         raise TableNotFoundError(f"{path}: there is no Hudi table; give --key COLUMN to create one for these rows")
-    rows = _rows(files, file_format, table, time_zone)
+    rows = _rows(files, file_format, table, time_zone, [*_names(key), *_names(partition_by)])
     is_new = False
     if table is None:
         try:
@@ -325,12 +329,21 @@ def merge(
 
 
 def _rows(
-    files: Sequence[str], file_format: FileFormat | None, table: Table | None, time_zone: str | None
+    files: Sequence[str],
+    file_format: FileFormat | None,
+    table: Table | None,
+    time_zone: str | None,
+    keys: Sequence[str] = (),
 ) -> RowStream:
+    """The rows of files; `keys` are key and partition columns of a table that is not there yet."""
     from hudi_catalog.sources.files import file_rows
 
-    columns = None if table is None else table.columns
-    return file_rows(files, None if file_format is None else file_format.value, columns, time_zone=time_zone)
+    columns = None
+    if table is not None:
+        config = table.config
+        columns, keys = table.columns, [*config.record_key_fields, *config.partition_fields]
+    kind = None if file_format is None else file_format.value
+    return file_rows(files, kind, columns, keys=keys, time_zone=time_zone)
 
 
 def _open_if_there(path: str, options: dict[str, str]) -> Table | None:

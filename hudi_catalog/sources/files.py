@@ -13,17 +13,23 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.json
 import pyarrow.parquet
 from pyarrow import fs
 
+from hudi_catalog.sources.guessed_types import (
+    LONG_NUMBER,
+    has_leading_zeros,
+    has_long_numbers,
+    refuse_rounded,
+    texts_to_keep,
+)
 from hudi_catalog.sources.rows import RowStream, zoned_rows
 from hudi_catalog.sources.types import type_in
 from table_format.errors import (
@@ -49,8 +55,6 @@ _BEGINNING: Final = 1 << 10
 _SHOWN: Final = 40
 _TAIL: Final = 1 << 12
 _OTHER_DELIMITERS: Final = ";|\t,"
-_MOST_DIGITS: Final = 16
-_LONG_NUMBER: Final = rf"[-+]?[0-9]{{{_MOST_DIGITS + 1},}}"
 _UTC: Final = pa.timestamp("us", "UTC")
 _CLOCK: Final = pa.timestamp("us")
 _ENDINGS: Final = {
@@ -71,7 +75,7 @@ _PACKED: Final = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zst", 
 _MAGIC: Final = {b"PAR1": "parquet", b"ARRO": "arrow", b"\xff\xff\xff\xff": "arrow"}
 
 
-@dataclass(frozen=True)
+@dataclass
 class _File:
     """A file of rows.
 
@@ -80,12 +84,16 @@ class _File:
         path: local path or URI.
         format: one of `FORMATS`.
         columns: the columns of the table to write to; None if it has none yet.
+        keys: columns of its record key and partition path.
+        texts: columns of guessed types that stay texts; None before the file was looked at.
     """
 
     name: str
     path: str
     format: str
     columns: pa.Schema | None
+    keys: Sequence[str] = ()
+    texts: set[str] | None = None
 
     @contextlib.contextmanager
     def open(self) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
@@ -174,6 +182,7 @@ def file_rows(
     file_format: str | None = None,
     columns: pa.Schema | None = None,
     *,
+    keys: Sequence[str] = (),
     time_zone: str | None = None,
 ) -> RowStream:
     """The rows of some files, whose columns may differ: missing ones are null.
@@ -182,6 +191,7 @@ def file_rows(
         paths: local paths, URIs, and `-` for standard input, which is copied to a temporary file first.
         file_format: one of `FORMATS`; None to go by each file's ending, or by the first bytes of standard input.
         columns: the columns of the table to write to; columns of CSV and JSON get these types.
+        keys: columns of its record key and partition path; of CSV, each text of these stays a value of its own.
         time_zone: of timestamps that have none.
 
     Raises:
@@ -195,7 +205,12 @@ def file_rows(
         raise ArgumentError("there are no files to read rows from")
     if list(paths).count(STDIN) > 1:
         raise ArgumentError("standard input (-) can be read once: name it once")
-    parts = [zoned_rows(_file(path, file_format, columns).rows(), columns, time_zone) for path in paths]
+    files = [replace(_file(path, file_format, columns), keys=keys) for path in paths]
+    rows = [file.rows() for file in files]
+    texts = {name for file in files for name in file.texts or ()}
+    if any(texts != file.texts for file in files):
+        rows = [replace(file, texts=texts).rows() for file in files]
+    parts = [zoned_rows(one, columns, time_zone) for one in rows]
     schema = parts[0].schema
     if len(parts) > 1:
         schema = functools.reduce(merge_schemas, (part.schema for part in parts[1:]), storage_schema(schema))
@@ -290,14 +305,18 @@ def _arrow(_: _File, stream: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
 
 
 def _csv(file: _File, stream: Any, *, delimiter: str = ",") -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    def reader(source: Any, hints: dict[Any, Any]) -> Any:
+    def reader(source: Any, hints: dict[Any, Any], names: Iterable[str] = ()) -> Any:
         return pa.csv.open_csv(
             source,
             pa.csv.ReadOptions(block_size=_BLOCK),
             pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             # as in DuckDB: an empty field is null, "" is an empty string
             pa.csv.ConvertOptions(
-                column_types=hints, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+                column_types=hints,
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                include_columns=list(names),
             ),
         )
 
@@ -305,16 +324,23 @@ def _csv(file: _File, stream: Any, *, delimiter: str = ",") -> tuple[pa.Schema, 
         return file.columns, iter(())
     with _stream(file.path) as beginning, reader(beginning, {}) as guess:
         _check_csv(file, guess.schema)
-        hints = {field.name: _csv_type(file.type_of(field.name), field.type) for field in guess.schema}
-        doubles = _guessed_doubles(file, guess.schema)
-        numbers = [*doubles, *(f.name for f in guess.schema if types.is_int64(f.type) and file.type_of(f.name) is None)]
-    if numbers:
-        with _stream(file.path) as beginning, reader(beginning, dict.fromkeys(numbers, pa.string())) as texts:
-            first = next(iter(texts), None)
-    if numbers and first is not None:
-        _refuse_rounded(file, (n for n in doubles if _any_matches(first.column(n), rf"^\s*{_LONG_NUMBER}\s*$")))
-        # 007 is no number but a code, and another one than 7
-        hints |= {name: pa.string() for name in numbers if _any_matches(first.column(name), r"^\s*[+-]?0[0-9]")}
+        guessed = guess.schema
+    hints = {field.name: _csv_type(file.type_of(field.name), field.type) for field in guessed}
+    doubles = _guessed_doubles(file, guessed)
+    keys = {f.name: f.type for f in guessed if f.name in file.keys and file.type_of(f.name) is None}
+    numbers = [*doubles, *(f.name for f in guessed if types.is_int64(f.type) and file.type_of(f.name) is None)]
+
+    def texts(names: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        with _stream(file.path) as source, reader(source, dict.fromkeys(names, pa.string()), names) as batches:
+            yield from batches
+
+    if file.texts is None:
+        first = next(texts(numbers), None) if numbers else None
+        if first is not None:
+            refuse_rounded(file.name, (name for name in doubles if has_long_numbers(first.column(name))))
+        codes = {name for name in numbers if first is not None and has_leading_zeros(first.column(name))}
+        file.texts = codes | texts_to_keep(keys, texts(keys))
+    hints |= {name: pa.string() for name in guessed.names if name in file.texts and file.type_of(name) is None}
     batches = reader(stream, hints)
     return batches.schema, _with_closed_quotes(file, batches)
 
@@ -322,24 +348,6 @@ def _csv(file: _File, stream: Any, *, delimiter: str = ",") -> tuple[pa.Schema, 
 def _guessed_doubles(file: _File, guess: pa.Schema) -> list[str]:
     """Columns that the table lacks, and that are read as doubles."""
     return [field.name for field in guess if types.is_float64(field.type) and file.type_of(field.name) is None]
-
-
-def _any_matches(texts: Any, pattern: str) -> bool:
-    return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
-
-
-def _refuse_rounded(file: _File, names: Iterable[str]) -> None:
-    """Refuse whole numbers that doubles would round, by which two keys may become one.
-
-    Raises:
-        RecordError: there is a column of such.
-    """
-    for name in names:
-        raise RecordError(
-            f"{file.name}: column {name!r} has whole numbers of {_MOST_DIGITS + 1} digits or more, which doubles would "
-            "round: create the table first, with the column as decimal(38,0) or string: hudi-catalog create PATH "
-            f"--key id --schema '{name} decimal(38,0), …'"
-        )
 
 
 def _with_closed_quotes(file: _File, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -421,7 +429,7 @@ def _json(file: _File, stream: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]
     if doubles:
         with _stream(file.path) as beginning:
             start = beginning.read(_BLOCK)
-        _refuse_rounded(file, (n for n in doubles if re.search(_json_pattern(n), start)))
+        refuse_rounded(file.name, (n for n in doubles if re.search(_json_pattern(n), start)))
     targets = {field.name: file.type_of(field.name) for field in guessed}
     # pyarrow parses some strings as timestamps and drops their zones, so they are read as strings first
     texts = [field.name for field in guessed if _may_be_time(targets[field.name], field.type)]
@@ -445,7 +453,7 @@ def _json(file: _File, stream: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]
 
 def _json_pattern(name: str) -> bytes:
     """Finds a long whole number in a column of JSON lines."""
-    return rf"{re.escape(json.dumps(name, ensure_ascii=False))}\s*:\s*{_LONG_NUMBER}\s*[,}}]".encode()
+    return rf"{re.escape(json.dumps(name, ensure_ascii=False))}\s*:\s*{LONG_NUMBER}\s*[,}}]".encode()
 
 
 def _may_be_time(target: pa.DataType | None, guess: pa.DataType) -> bool:

@@ -18,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 import hudi_catalog
+from hudi_catalog import open_table
 from hudi_catalog.cli import write_commands
 from hudi_catalog.cli.main import app
 from table_format.errors import (
@@ -186,6 +187,20 @@ def test_whole_numbers_are_not_rounded(name: str, text: str) -> None:
     Path("floats.json").write_text('{"id": 1, "v": 1e30, "a": "12345678901234567890"}\n{"id": 2, "v": 0.5}\n')
     for each in ("floats.csv", "floats.json"):
         run("write", each.replace(".", "_"), "--key", "id", each)
+
+
+@pytest.mark.parametrize("made", ["write", "create like", "create"])
+def test_keys_of_csv_files_stay_apart(made: str) -> None:
+    Path("k.csv").write_text("version,v,p\n1.1,1,x\n1.10,2,x\n")
+    if made == "create like":
+        run("create", "t", "--key", "version", "--like", "k.csv")
+    elif made == "create":
+        run("create", "t", "--key", "version")
+    assert summary("write", "t", "--key", "version", "k.csv")["rows_inserted"] == 2
+    assert summary("write", "t", "k.csv")["rows_updated"] == 2
+    assert open_table("t").scan("version = '1.10'").to_arrow()["v"].to_pylist() == [2]
+    run("write", "u", "--key", "v", "--partition-by", "version", "k.csv")
+    assert sorted(open_table("u").partitions()["partition"].to_pylist()) == ["1.1", "1.10"]
 
 
 def test_the_summary_of_an_overwrite() -> None:

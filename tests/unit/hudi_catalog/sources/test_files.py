@@ -15,6 +15,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
+from hudi_catalog.sources import files
 from hudi_catalog.sources.files import file_rows
 from table_format.errors import (
     ArgumentError,
@@ -270,3 +271,46 @@ def test_zeros_of_numbers_are_none_of_a_text(tmp_path: Path, values: list[str]) 
     path = tmp_path / "rows.csv"
     path.write_text("id\n" + "\n".join(values) + "\n")
     assert file_rows([str(path)]).open().read_all()["id"].to_pylist() == [float(value) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["1.1", "1.10"], pa.string()),
+        (["0.1234567890123456789", "0.12345678901234567891"], pa.string()),
+        (["nan", "NaN"], pa.string()),
+        (["true", "True"], pa.string()),
+        (["0", "-0"], pa.string()),
+        (["16", "0x10"], pa.string()),
+        (["true", "false"], pa.bool_()),
+        (["7", " 8", "-9223372036854775808"], pa.int64()),
+    ],
+)
+def test_texts_of_keys_stay_apart(tmp_path: Path, values: list[str], kind: pa.DataType) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("v,key\n" + "".join(f"{value},{value}\n" for value in values))
+    rows = file_rows([str(path)], keys=["key", "other"]).open().read_all()
+    assert rows.schema.field("key").type == kind
+    assert len(set(rows["key"].to_pylist())) == len(values)
+    known = pa.schema([("key", pa.float64())])
+    if kind == pa.string() and "." in values[0]:
+        assert file_rows([str(path)], columns=known, keys=["key"]).schema.field("key").type == pa.float64()
+
+
+def test_a_key_beyond_the_first_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_BLOCK", 1 << 10)
+    path = tmp_path / "rows.csv"
+    path.write_text("key,v\n" + "".join(f"{number},x\n" for number in range(1000)) + "0007,x\n")
+    rows = file_rows([str(path)], keys=["key"])
+    assert rows.schema.field("key").type == pa.string()
+    assert len(set(rows.open().read_all()["key"].to_pylist())) == 1001
+
+
+def test_a_column_of_texts_in_one_file_is_one_in_all(tmp_path: Path) -> None:
+    contents = ["key,zip\n1,10115\n2,80331\n", "key,zip\n1.50,00701\n", "key\n7\n"]
+    paths = [tmp_path / f"{number}.csv" for number in range(3)]
+    for path, content in zip(paths, contents, strict=True):
+        path.write_text(content)
+    rows = file_rows([str(path) for path in paths], keys=["key"]).open().read_all()
+    assert rows["key"].to_pylist() == ["1", "2", "1.50", "7"]
+    assert rows["zip"].to_pylist() == ["10115", "80331", "00701", None]
