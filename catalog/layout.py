@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog.snapshots.snapshot import Snapshot
+from catalog.statistics.indexed_column import IndexedColumn
 from pushdown.verdict import CannotPrune
 from table_format.codecs.arrow_numpy import to_numpy
 from table_format.errors import ArgumentError, SchemaError, did_you_mean
@@ -71,13 +72,30 @@ def column_layouts(
                 f"no column {name!r}{did_you_mean(name, fields)}; columns are {snapshot.data_schema.names}"
             )
     names = columns if columns is not None else snapshot.data_schema.names
-    layouts = [_layout(snapshot, name, fields[name], share) for name in names]
+    by_kind: dict[pa.DataType, list[str]] = {}
+    for name in dict.fromkeys(names):
+        by_kind.setdefault(fields[name], []).append(name)
+    found = {
+        name: _layout(snapshot, name, kind, indexed, share)
+        for kind, some in by_kind.items()
+        for name, indexed in _indexed(snapshot, some, kind)
+    }
+    layouts = [found[name] for name in names]
     return layouts if columns is not None else [layout for layout in layouts if not layout.reason]
 
 
-def _layout(snapshot: Snapshot, name: str, kind: pa.DataType, share: float) -> ColumnLayout:
+def _indexed(
+    snapshot: Snapshot, names: Sequence[str], kind: pa.DataType
+) -> Iterable[tuple[str, IndexedColumn | CannotPrune]]:
+    if pa.types.is_nested(kind):
+        return [(name, CannotPrune(f"{kind} has no order")) for name in names]
+    return snapshot.indexed_columns(names, kind)
+
+
+def _layout(
+    snapshot: Snapshot, name: str, kind: pa.DataType, indexed: IndexedColumn | CannotPrune, share: float
+) -> ColumnLayout:
     rows = snapshot.live_rows
-    indexed = CannotPrune(f"{kind} has no order") if pa.types.is_nested(kind) else snapshot.indexed_column(name, kind)
     if isinstance(indexed, CannotPrune):
         return ColumnLayout(name, len(rows), len(rows), 1.0, indexed.reason)
     part = indexed.take(rows)

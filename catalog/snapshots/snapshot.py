@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -198,6 +198,14 @@ class Snapshot:
         if column in self.path_columns:
             return CannotPrune(f"values of {column} are those of the partition paths")
         return self.column_index.column(column, kind)
+
+    def indexed_columns(
+        self, columns: Sequence[str], kind: pa.DataType
+    ) -> Iterator[tuple[str, IndexedColumn | CannotPrune]]:
+        """As `indexed_column` for columns of one type: each with its statistics, in the order of the columns."""
+        if self.path_columns.isdisjoint(columns):
+            return self.column_index.columns(columns, kind)
+        return ((column, self.indexed_column(column, kind)) for column in columns)
 
     def cached_column(self, column: str) -> IndexedColumn | CannotPrune | None:
         """The result of `indexed_column` if it is cached; None if it would be loaded."""

@@ -9,10 +9,11 @@ ranges by partition, is memoized for its parts (`indexed_column.ColumnPart`) and
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,9 @@ from table_format.table.schema_history import SchemaHistory
 
 DEFAULT_MEMORY = 4 << 30
 """Bytes of statistics that a snapshot keeps; with a million files that is some 70 columns of numbers."""
+
+#: Entries of statistics that are loaded together at most.
+_AT_ONCE: Final = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +115,28 @@ class ColumnIndex:
             self._columns.put(name, CachedColumn(kind, column, self._table))
             return column
 
+    def columns(self, names: Sequence[str], kind: pa.DataType) -> Iterator[tuple[str, IndexedColumn | CannotPrune]]:
+        """As `column` for columns of one type; several of a small table are loaded at once.
+
+        Args:
+            names: of the columns, each once.
+            kind: their type in the snapshot's schema.
+
+        Yields:
+            A column and its statistics, in the order of the names.
+        """
+        for name, entries in self._entries_of(names, kind):
+            yield name, self.column(name, kind) if entries is None else self._indexed(name, kind, entries)
+
+    def _entries_of(self, names: Sequence[str], kind: pa.DataType) -> Iterable[tuple[str, pa.Table | None]]:
+        """The columns, each with its entries where those of all are loaded at once."""
+        table, count = self._table, len(self._slices) * len(names)
+        together = self._partitions is None and len(names) > 1 and count <= _AT_ONCE
+        if together and table is not None and table.has_column_stats:
+            with contextlib.suppress(CorruptFileError, MissingFileError):  # `column` finds the reason
+                return list(table.column_stats_each(names, kind))
+        return [(name, None) for name in names]
+
     def cached_column(self, name: str) -> IndexedColumn | CannotPrune | None:
         """The column if it is cached; None if `column` would load it."""
         cached = self._columns.get(name)
@@ -143,14 +169,17 @@ class ColumnIndex:
         )
 
     def _loaded(self, name: str, kind: pa.DataType) -> IndexedColumn | CannotPrune:
-        table, slices = self._table, self._slices
+        table = self._table
         if table is None:
             return CannotPrune("the table has no metadata table")
         if not table.has_column_stats:
             return CannotPrune("the metadata table has no column_stats")
+        return self._indexed(name, kind, table.column_stats(name, kind, self._partitions))
+
+    def _indexed(self, name: str, kind: pa.DataType, entries: pa.Table) -> IndexedColumn | CannotPrune:
+        slices = self._slices
         if not slices.names_are_unique():
             return CannotPrune("file names repeat between partitions")
-        entries = table.column_stats(name, kind, self._partitions)
         if entries.num_rows == 0:
             return CannotPrune(f"column_stats has no column {name}")
         pieces = [slices.main, slices.tail] if slices.tail.num_rows else [slices.main]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from table_format.codecs.arrow_numpy import Column, from_numpy, one_chunk, schema_of, to_numpy
+from table_format.codecs.arrow_numpy import Column, from_numpy, one_chunk, schema_of, to_numpy, valid_mask
 from table_format.codecs.avro_columns import UnionColumn, decode_columns
 from table_format.codecs.avro_schema_tree import Node
 from table_format.metadata_table import bounds
 from table_format.metadata_table.bounds import ValueTypes
+from table_format.metadata_table.keys import column_id
 from table_format.metadata_table.records import KeyVersions, SourceRecords, decode_each, newest_versions
 from table_format.metadata_table.sources import ShardSources
 
@@ -83,7 +86,50 @@ def merged(shards: Sequence[Sequence[SourceRecords]], column: str, kind: pa.Data
     if not pieces:
         return typed_schema(kind).empty_table()
     rows = pa.concat_tables(decode_each(pieces, lambda piece: _decode_typed(piece, column, kind)))
-    keys = pa.chunked_array([piece.keys() for piece in pieces], pa.binary())
+    return _newest(rows, pa.chunked_array([piece.keys() for piece in pieces], pa.binary()), kind)
+
+
+def typed_each(sources: ShardSources, columns: Sequence[str], kind: pa.DataType) -> Iterator[tuple[str, pa.Table]]:
+    """As `typed` for several columns of one type, whose records are decoded together.
+
+    Args:
+        sources: of the records, all of which are read.
+        columns: the columns.
+        kind: their type.
+
+    Yields:
+        A column and its statistics, in the order of the columns.
+    """
+    ids = pa.array([column_id(column) for column in columns], pa.binary())
+    names: Any = pa.array(columns, pa.string())
+    pieces = [piece for shard in sources.everything() for piece in (_of_columns(one, ids) for one in shard)]
+
+    def decode(piece: SourceRecords) -> pa.Table:
+        return _decode_typed(piece, names.take(_columns_of(piece.keys(), ids)), kind)
+
+    rows = pa.concat_tables([_typed_rows(kind).empty_table(), *decode_each(pieces, decode)])
+    keys: Any = one_chunk(pa.chunked_array([piece.keys() for piece in pieces], pa.binary()))
+    codes = to_numpy(_columns_of(keys, ids))
+    order = np.argsort(codes, kind="stable")
+    cuts = np.searchsorted(codes[order], np.arange(len(columns) + 1))
+    for number, column in enumerate(columns):
+        own = from_numpy(order[cuts[number] : cuts[number + 1]])
+        yield column, _newest(rows.take(own), pa.chunked_array([keys.take(own)]), kind)
+
+
+def _columns_of(keys: Any, ids: Any) -> Any:
+    """The place of each record's column among some columns; null for others."""
+    return pc.index_in(pc.binary_slice(keys, 0, len(ids[0].as_py())), value_set=ids)
+
+
+def _of_columns(piece: SourceRecords, ids: Any) -> SourceRecords:
+    chosen = valid_mask(_columns_of(piece.keys(), ids))
+    if piece.schema is None:
+        return replace(piece, deleted_keys=tuple(itertools.compress(piece.deleted_keys, chosen)))
+    return replace(piece, entries=piece.entries.take(chosen))
+
+
+def _newest(rows: pa.Table, keys: Any, kind: pa.DataType) -> pa.Table:
     versions = newest_versions(keys, to_numpy(one_chunk(rows["deleted"])))
     rows = rows.take(from_numpy(versions.live))
     return _sound(rows if versions.unique else _widened(rows, versions), kind)
@@ -149,7 +195,8 @@ def _typed_rows(kind: pa.DataType) -> pa.Schema:
     return typed_schema(kind).append(pa.field("deleted", pa.bool_()))
 
 
-def _decode_typed(piece: SourceRecords, column: str, kind: pa.DataType) -> pa.Table:
+def _decode_typed(piece: SourceRecords, column: Any, kind: pa.DataType) -> pa.Table:
+    """The records in the type of their column, whose name is given, or the name of each record's."""
     schema = _typed_rows(kind)
     if piece.schema is None:
         count = len(piece.deleted_keys)

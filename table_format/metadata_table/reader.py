@@ -7,7 +7,7 @@ import functools
 import itertools
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -173,6 +173,18 @@ class MetadataTable:
             return column_stats.typed(sources, [column_id(column)], column, kind)
         prefixes = [column_id(column) + partition_hash(partition) for partition in dict.fromkeys(partitions)]
         return column_stats.typed(sources, prefixes, column, kind)
+
+    def column_stats_each(self, columns: Sequence[str], kind: pa.DataType) -> Iterator[tuple[str, pa.Table]]:
+        """As `column_stats` for several columns of one type, by reading all statistics once.
+
+        Args:
+            columns: their names.
+            kind: their current type.
+
+        Yields:
+            A column and its statistics, in the order of the columns.
+        """
+        yield from column_stats.typed_each(self._column_stats_sources(), columns, kind)
 
     def column_stats_since(self, older: MetadataTable, column: str, kind: pa.DataType) -> pa.Table | None:
         """Rows added to `column_stats(column, kind)` since an earlier instance.
