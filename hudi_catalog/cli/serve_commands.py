@@ -54,7 +54,11 @@ HttpPort = Annotated[
     int, typer.Option("--http-port", min=0, max=65535, help="Port of /health, /ready, /metrics and the status page.")
 ]
 HttpHost = Annotated[
-    str, typer.Option("--http-host", help="Address that this port listens on; beyond loopback needs TLS and a secret.")
+    str,
+    typer.Option(
+        "--http-host",
+        help="Address that this port listens on; beyond loopback it has the service's TLS, certificates and secret.",
+    ),
 ]
 SecretFile = Annotated[
     str | None, typer.Option("--secret-file", help="File with the shared secret; by default HUDI_CATALOG_SECRET.")
@@ -100,7 +104,9 @@ def serve_trino(
     print_catalog: Annotated[
         bool, typer.Option("--print-catalog", help="Print the catalog file for Trino, and exit.")
     ] = False,
-    connector: Annotated[bool, typer.Option("--connector", help="Print the one for our connector instead.")] = False,
+    connector: Annotated[
+        bool, typer.Option("--connector", help="Print the one for the connector hudi_catalog instead.")
+    ] = False,
     presto: Annotated[bool, typer.Option("--presto", help="Print the catalog file for Presto instead.")] = False,
     verbose: Verbose = False,
 ) -> None:
