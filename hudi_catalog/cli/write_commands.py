@@ -5,9 +5,10 @@ The writer is imported when a command runs: the other commands start without it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +26,7 @@ from hudi_catalog.cli.arguments import (
 )
 from hudi_catalog.cli.print import show_json, show_lines
 from hudi_catalog.table import Table, create_table, open_table
-from table_format.errors import OptionError, TableExistsError, TableNotFoundError
+from table_format.errors import HudiError, OptionError, TableExistsError, TableNotFoundError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -219,8 +220,24 @@ def write(
             if table is None:
                 raise  # the folder holds other files
             rows = _rows(files, file_format, table, time_zone)  # another process created the table: use its types
-    summary: WriteSummary = getattr(table, operation.value)(rows)
+    with _noted_if_left(path, table) if is_new else contextlib.nullcontext():
+        summary: WriteSummary = getattr(table, operation.value)(rows)
     _print_summary(summary, as_json=as_json, created=is_new)
+
+
+@contextlib.contextmanager
+def _noted_if_left(path: str, table: Table) -> Iterator[None]:
+    """Note in the error of a first write that the table which was created for it is there, with its columns."""
+    try:
+        yield
+    except HudiError as error:
+        with contextlib.suppress(HudiError):
+            if table.refresh().snapshot().instant is None:
+                error.add_note(
+                    f"the empty table {path} was created for these rows, with the types that they seemed to have: "
+                    "delete it before you create it with others"
+                )
+        raise
 
 
 def delete(

@@ -203,6 +203,20 @@ def test_keys_of_csv_files_stay_apart(made: str) -> None:
     assert sorted(open_table("u").partitions()["partition"].to_pylist()) == ["1.1", "1.10"]
 
 
+def test_a_table_that_a_failed_write_leaves_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hudi_catalog.sources.files._BLOCK", 1 << 10)
+    Path("late.csv").write_text("id,v\n" + "".join(f"{number},7\n" for number in range(1000)) + "1000,abc\n")
+    with pytest.raises(RecordError, match="create the table first") as raised:
+        run("write", "t", "--key", "id", "late.csv")
+    assert "the empty table t was created for these rows" in error_text(raised.value)
+    with pytest.raises(RecordError) as raised:
+        run("write", "t", "late.csv")
+    assert "empty table" not in error_text(raised.value)
+    shutil.rmtree("t")
+    run("create", "t", "--key", "id", "--schema", "id bigint, v string")
+    assert summary("write", "t", "late.csv")["rows_inserted"] == 1001
+
+
 def test_the_summary_of_an_overwrite() -> None:
     run("write", "t", "--key", "id", "teas.csv")
     assert "; 1 file group replaced, 1 file, " in run("write", "t", "--operation", "insert_overwrite_table", "teas.csv")
