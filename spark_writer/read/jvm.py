@@ -81,7 +81,10 @@ class Jvm:
     def __init__(self, session: SparkSession) -> None:
         reason = why_unreachable(session)
         if reason is not None:
-            raise UnsupportedTableError(f"this session cannot plan by the table's index: {reason}")
+            raise UnsupportedTableError(
+                f"this session cannot plan by the table's index: {reason}. Read by HudiTable.for_path(…).to_df(where=…)"
+                " and change tables by the methods of HudiTable"
+            )
         state: Any = session
         self.session = session
         self.java_session: Any = state._jsparkSession  # noqa: SLF001 - PySpark has no other way

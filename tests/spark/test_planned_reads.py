@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from hudi_catalog import create_table, explain_scan, open_table
 from hudi_catalog.spark_table import HudiTable
 from spark_writer.read import dataframe
-from spark_writer.read.jvm import why_unreachable
+from spark_writer.read.jvm import Jvm, why_unreachable
 from table_format.errors import OptionError, UnsupportedTableError
 from tests.support import golden_slices
 from tests.support.generated_reads import check_generated_filters
@@ -168,6 +168,8 @@ def test_sessions_that_cannot_ask_are_named() -> None:
 
     assert "PYSPARK_PIN_THREAD" in str(why_unreachable(Session()))  # type: ignore[arg-type]
     assert "Connect" in str(why_unreachable(object()))  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedTableError, match=r"in another process\. Read by .*to_df\(where=…\)"):
+        Jvm(object())  # type: ignore[arg-type]
 
 
 def test_paths_that_tell_the_partition_columns_of_files_without_them(
