@@ -23,15 +23,15 @@ import pyarrow.json
 import pyarrow.parquet
 from pyarrow import fs
 
-from hudi_catalog.sources.guessed_types import (
+from hudi_catalog.sources.rows import RowStream, zoned_rows
+from hudi_catalog.sources.types import (
     LONG_NUMBER,
     has_leading_zeros,
     has_long_numbers,
     refuse_rounded,
     texts_to_keep,
+    type_in,
 )
-from hudi_catalog.sources.rows import RowStream, zoned_rows
-from hudi_catalog.sources.types import type_in
 from table_format.errors import (
     ArgumentError,
     CorruptFileError,
