@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import logging
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,8 +33,11 @@ from table_writer.metadata.index_options import IndexFileOptions, IndexOptions
 from table_writer.metadata.writer import index_in_use, list_index
 from table_writer.plan.arguments import MOST_GROUPS, check_count
 from table_writer.record_index.before_index import settle_before_index
+from table_writer.record_index.bootstrap import bootstrap_index
 from table_writer.timeline.instants import table_lock
 from table_writer.timeline.options import ProtocolOptions
+
+_LOG = logging.getLogger(__name__)
 
 _FOLDER: Final = ".hoodie/.catalog/record_index_resize"
 _ENTRIES = pa.schema([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
@@ -47,6 +51,7 @@ def resize(
     By default all entries are redistributed, and Apache reads and writes the result like any index. With the option
     `hoodie.catalog.record.index.growth=groups` further file groups are added beside the old ones and take all new keys
     (RFC-8, bucket groups), which Apache cannot read. The table's lock is held throughout; no write may be pending.
+    Where a resize died while it put its file groups to use, the table has no index, and it is built from the data.
 
     Args:
         client: the table.
@@ -67,18 +72,33 @@ def resize(
     settings = IndexOptions.parse(options or {})
     with _alone(client, options or {}):
         current = index_in_use(client)
-        if current is None:
+        if current is not None:
+            return _resized(client, current, groups, mapper, settings)
+        if not client.storage.list(_FOLDER):
             raise RecordIndexError(
                 f"{client.storage.uri}: the table has no record index: build it by `hudi-catalog index bootstrap`"
             )
-        if current.scope != GLOBAL:
-            raise RecordIndexError(
-                f"{client.storage.uri}: each partition has file groups of its own in this record index; rebuild it "
-                "by `hudi-catalog index bootstrap` to change their number"
-            )
-        if settings.grows_by_groups:
-            return _add_family(client, current, groups)
-        return _redistribute(client, current, groups, mapper, settings.files)
+    _LOG.warning("%s: a resize that died left no record index: it is built from the data", client.storage.uri)
+    bootstrap_index(client, options, groups=groups, mapper=mapper)
+    client.storage.delete_dir(_FOLDER)
+    client.reload()
+    built = index_in_use(client)
+    if built is None:
+        raise AssertionError("a bootstrap lists the index that it builds")
+    return built
+
+
+def _resized(
+    client: TableClient, current: IndexLayout, groups: int, mapper: Mapper, settings: IndexOptions
+) -> IndexLayout:
+    if current.scope != GLOBAL:
+        raise RecordIndexError(
+            f"{client.storage.uri}: each partition has file groups of its own in this record index; rebuild it "
+            "by `hudi-catalog index bootstrap` to change their number"
+        )
+    if settings.grows_by_groups:
+        return _add_family(client, current, groups)
+    return _redistribute(client, current, groups, mapper, settings.files)
 
 
 def grow_empty_index(client: TableClient, layout: IndexLayout, entries: int, options: Mapping[str, str]) -> IndexLayout:

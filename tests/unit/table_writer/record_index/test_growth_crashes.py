@@ -45,6 +45,32 @@ def test_file_groups_beside_the_old_ones(tmp_path: Path) -> None:
     pytest.fail("it never ends")
 
 
+@pytest.mark.slow
+def test_a_resize_that_died_is_resized_again(tmp_path: Path) -> None:
+    table = make(tmp_path, RECORD_INDEX)
+    table.write("upsert", ROWS)
+    gone = 0
+    for at in range(1, _MOST):
+        path = tmp_path / str(at)
+        shutil.copytree(table.client.storage.base, path)
+        died = True
+        with dying(at):
+            resize(TableClient.open(FaultyStorage(str(path))), 3)
+            died = False
+        client = TableClient.open(Storage(str(path)))
+        gone += IndexLayout.of(client) is None
+        assert resize(client, 3).count == 3, f"after a death before change {at}"
+        assert verify_index(client).is_right
+        assert not client.storage.list(".hoodie/.catalog/record_index_resize")
+        writer_of(client, RECORD_INDEX).write("upsert", rows(0, 12, x=1))
+        assert verify_index(client).is_right
+        shutil.rmtree(path)
+        if not died:
+            assert gone > 3
+            return
+    pytest.fail("it never ends")
+
+
 def test_room_for_a_first_write(tmp_path: Path) -> None:
     table = make(tmp_path, RECORD_INDEX)
     for at in range(1, _MOST):
