@@ -43,7 +43,7 @@ from table_format.errors import (
     SchemaError,
     StorageError,
 )
-from table_format.schema.evolution import conform, merge_schemas, storage_schema
+from table_format.schema.evolution import conform, merge_schemas, refuse_duplicates, storage_schema
 from table_format.storage import stream_errors
 
 arrow: Any = pa
@@ -392,7 +392,8 @@ def _is_empty(stream: Any) -> bool:
 
 
 def _check_csv(file: _File, schema: pa.Schema) -> None:
-    """Refuse a file in another encoding than UTF-8, or with another delimiter than its format's."""
+    """Refuse a file in another encoding than UTF-8, with another delimiter than its format's, or with a name twice."""
+    refuse_duplicates(schema.names)
     if any(types.is_binary(field.type) for field in schema):
         raise file.not_utf8()
     name = schema.names[0]

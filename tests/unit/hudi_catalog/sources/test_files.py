@@ -173,6 +173,7 @@ def test_standard_input_of_an_unknown_format(monkeypatch: pytest.MonkeyPatch) ->
         ("a.arrow", "no", CorruptFileError, "not a file of the format arrow"),
         ("a.csv", "a,b\n1\n", RecordError, "a.csv: CSV parse error: Expected 2 columns, got 1"),
         ("a.csv", "", RecordError, "a.csv: Empty CSV file"),
+        ("a.csv", "id,v,v\n1,2,3\n", SchemaError, "columns 'v' and 'v' have the same name; drop or rename one"),
         ("a.csv", "id;name\n1;x\n", RecordError, "a.csv: the only column is 'id;name': .* separated by ';'"),
         ("a.csv", "id,n\udce4me\n1,x\n", RecordError, "a.csv: the text is not UTF-8; convert it"),
         ("a.csv", "id,name\n1,n\udce4me\n", RecordError, "a.csv: the text is not UTF-8; convert it"),
