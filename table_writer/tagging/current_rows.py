@@ -1,8 +1,11 @@
-"""Columns of the table's rows that the record index locates, read where a row's key alone does not decide."""
+"""Current versions of records that the record index locates, read where a row's key alone does not decide.
+
+An older version must not move a record to another partition, and a row that is left out must be of the same record.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,8 +21,10 @@ from table_format.meta_columns import META_FIELDS, RECORD_KEY
 from table_format.storage import Storage
 from table_format.table.schema_history import SchemaHistory, read_columns
 from table_writer.rows.key_identity import doubtful_keys, refuse_other_forms
+from table_writer.rows.ordering import not_older, ordering_columns
 
 Rows = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 class GroupFiles(Protocol):
@@ -109,3 +114,29 @@ def refuse_others_of_key(current: CurrentRows, keys: Any, groups: Any, forms: An
     for positions, rows in current.read(keys, groups):
         taken = from_numpy(positions)
         refuse_other_forms(rows, forms.take(taken), keys.take(taken), current.fields)
+
+
+def lost_moves(current: CurrentRows, keys: Any, groups: Any, ordering: Mapping[int, Any]) -> Mask:
+    """Which of some new versions are older than the table's, so that nothing may come of them.
+
+    Only key and ordering columns of the files that have such records are read, one file at a time.
+
+    Args:
+        current: which reads the ordering fields.
+        keys: record keys, unique.
+        groups: the file group that has each of them by the index, see `group_keys`.
+        ordering: ordering values of the new versions, see `ordering_columns`, by the place of their field among
+            those that are read; those of fields that the batch lacks are null.
+
+    Raises:
+        RecordIndexError: see `CurrentRows.read`.
+    """
+    lost = np.zeros(len(keys), np.bool_)
+    for positions, old in current.read(keys, groups):
+        present = ordering_columns(old, current.fields)
+        coming = [
+            ordering[place].take(from_numpy(positions)) if place in ordering else pa.nulls(len(positions), column.type)
+            for place, column in enumerate(present)
+        ]
+        lost[positions] = ~not_older(coming, present, len(positions))
+    return lost

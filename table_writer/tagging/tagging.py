@@ -26,8 +26,7 @@ from table_writer.rows.key_identity import key_forms, refuse_shared_keys
 from table_writer.rows.merge import sorted_rows
 from table_writer.rows.ordering import held_fields, ordering_columns
 from table_writer.rows.several_rows import group_number, several_rows
-from table_writer.tagging.current_rows import CurrentRows, refuse_others_of_key
-from table_writer.tagging.moves import lost_moves
+from table_writer.tagging.current_rows import CurrentRows, lost_moves, refuse_others_of_key
 
 Rows = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
