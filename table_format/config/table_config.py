@@ -171,6 +171,11 @@ class TableConfig:
         return self._bool("hoodie.populate.meta.fields", default=True)
 
     @property
+    def logs_changes(self) -> bool:
+        """Whether writers log the changes of rows, for queries of change data."""
+        return self._bool("hoodie.table.cdc.enabled", default=False)
+
+    @property
     def drop_partition_columns(self) -> bool:
         """Whether data files lack the partition columns."""
         return self._bool("hoodie.datasource.write.drop.partition.columns", default=False)
@@ -339,10 +344,15 @@ def _refuse_other_kinds(config: TableConfig, uri: str) -> None:
     """Refuse bootstrapped tables and other table formats, whose rows or timeline are elsewhere."""
     bootstrapped = config.raw.get("hoodie.bootstrap.base.path")
     if bootstrapped:
-        raise UnsupportedTableError(f"{uri}: a table bootstrapped from {bootstrapped}, where its rows may still be")
+        raise UnsupportedTableError(
+            f"{uri}: a table bootstrapped from {bootstrapped}, where its rows may still be; copy it with Apache Hudi "
+            "into a table of its own, or read it with Apache Hudi"
+        )
     table_format = config.raw.get("hoodie.table.format") or "native"
     if table_format.lower() != "native":
-        raise UnsupportedTableError(f"{uri}: hoodie.table.format={table_format}; only native tables are read")
+        raise UnsupportedTableError(
+            f"{uri}: hoodie.table.format={table_format}; only native tables are read; read it with that format"
+        )
     for key in (BASE_FILE_FORMAT, "hoodie.table.ro.file.format"):
         file_format = config.raw.get(key, "").strip() or "PARQUET"
         if file_format.upper() != "PARQUET":
@@ -356,7 +366,7 @@ def require_writable(config: TableConfig, uri: str) -> None:
     """Refuse to change a table that is supported for reading only.
 
     Raises:
-        UnsupportedTableError: it is of another version, or merge-on-read.
+        UnsupportedTableError: it is of another version, merge-on-read, or with logged changes.
     """
     if config.version not in WRITABLE_VERSIONS:
         raise UnsupportedTableError(
@@ -366,6 +376,11 @@ def require_writable(config: TableConfig, uri: str) -> None:
     if config.table_type != "COPY_ON_WRITE":
         raise UnsupportedTableError(
             f"{uri}: {config.table_type} tables are read, not written; write to it by Apache Hudi"
+        )
+    if config.logs_changes:
+        raise UnsupportedTableError(
+            f"{uri}: tables with change data (hoodie.table.cdc.enabled=true) are read, not written: queries of changes "
+            "would miss ours. Write to it by Apache Hudi"
         )
 
 

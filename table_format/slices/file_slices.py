@@ -345,7 +345,9 @@ def _refuse_log_files(files: pa.Table) -> None:
     for entry in hidden.to_pylist():
         if LogFileName.parse(entry["file_name"]) is not None:
             place = posixpath.join(entry["partition"], entry["file_name"])
-            raise UnsupportedTableError(f"{place}: a log file; tables with log files are read, not written")
+            raise UnsupportedTableError(
+                f"{place}: a log file; tables with log files are read, not written; write to it by Apache Hudi"
+            )
 
 
 def _refuse_other_formats(others: pa.Table, timeline: Timeline) -> None:

@@ -146,7 +146,7 @@ INDEX_TYPE: Final = Option(
     "BUCKET",
     "The index that finds a record's file. `BUCKET_HASH_INDEX` is RFC-29's name of the bucket index; `RECORD_INDEX` "
     "and `GLOBAL_RECORD_LEVEL_INDEX` are the record index of the whole table, `RECORD_LEVEL_INDEX` that of each "
-    "partition.",
+    "partition. A table of Apache's with another index gets a record index by `hudi-catalog index bootstrap`.",
     choices=("BUCKET", "BUCKET_HASH_INDEX", "RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_LEVEL_INDEX"),
 )
 MOVE_PARTITION: Final = Option(

@@ -118,7 +118,9 @@ def check_against_table(options: WriteOptions, config: TableConfig) -> None:
         (config.drop_partition_columns, "partition columns", "hoodie.datasource.write.drop.partition.columns=true"),
     ):
         if leaves_out:
-            raise UnsupportedTableError(f"a table whose files have no {what} ({key}) can be read, and is not written")
+            raise UnsupportedTableError(
+                f"a table whose files have no {what} ({key}) can be read, and is not written; write it with Apache Hudi"
+            )
     index_type(options, config)
 
 
@@ -156,7 +158,9 @@ def index_type(options: WriteOptions, config: TableConfig) -> str:
     """
     kind = _plain_index(config.index_type or options.text(registry.INDEX_TYPE) or "BUCKET")
     if kind != "BUCKET" and kind not in _RECORD_INDEXES:
-        raise UnsupportedTableError(f"the table has the index {kind}; only BUCKET and RECORD_INDEX are supported")
+        raise UnsupportedTableError(
+            f"the table has the index {kind}; only BUCKET and RECORD_INDEX are supported: write to it by Apache Hudi"
+        )
     return kind
 
 

@@ -1,13 +1,17 @@
-"""Tables of other versions, and merge-on-read ones, are refused for what they are, whatever else a write lacks."""
+"""Tables of other versions, merge-on-read ones, and such with change data are refused for what they are, whatever else a write lacks."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import hudi_catalog
 from hudi_catalog import open_table
+from table_format.config.table_config import update_table_config
 from table_format.errors import UnsupportedTableError
+from table_format.table.client import TableClient
 
 CALLS: dict[str, Callable[[Any, pa.Table], object]] = {
     "upsert": lambda table, rows: table.upsert(rows),
@@ -38,3 +42,17 @@ def test_every_write_is_refused_by_version_and_type(
     rows = table.scan(columns=[one for one in table.columns.names if not one.startswith("_hoodie")]).to_arrow()
     with pytest.raises(UnsupportedTableError, match=reason):
         CALLS[call](table, rows)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_tables_with_change_data_are_refused(tmp_path: Path, call: str) -> None:
+    """Queries of Apache's for changes would not see ours."""
+    path = str(tmp_path / "t")
+    rows = pa.table({"id": ["a", "b"], "ts": [1, 9]})
+    hudi_catalog.create_table(path, rows, record_key="id", buckets=2).insert(rows)
+    update_table_config(TableClient.open(path).storage, {"hoodie.table.cdc.enabled": "true"})
+    instants = len(open_table(path).history())
+    with pytest.raises(UnsupportedTableError, match=r"hoodie\.table\.cdc\.enabled=true.*Write to it by Apache Hudi"):
+        CALLS[call](open_table(path), rows)
+    assert open_table(path).scan().count() == 2
+    assert len(open_table(path).history()) == instants

@@ -228,8 +228,12 @@ def test_merge_modes_of_version_8(properties, mode):
 
 
 def test_what_is_only_read_is_not_written(table):
-    for changes in ({"hoodie.table.version": "8"}, {"hoodie.table.type": "MERGE_ON_READ"}):
-        with pytest.raises(UnsupportedTableError, match=r"version 8|MERGE_ON_READ"):
+    for changes in (
+        {"hoodie.table.version": "8"},
+        {"hoodie.table.type": "MERGE_ON_READ"},
+        {"hoodie.table.cdc.enabled": "true"},
+    ):
+        with pytest.raises(UnsupportedTableError, match=r"version 8|MERGE_ON_READ|cdc\.enabled"):
             require_writable(TableConfig({**BASIC, **changes}), "/t")
     require_writable(load_table_config(table), "/t")
 
