@@ -70,7 +70,11 @@ class TimestampFormat:
         kind = (get("timestamp.type", "type") or "").upper()
         unit = _TYPE_UNITS.get(kind) or (get("timestamp.scalar.time.unit") or "SECONDS").upper()
         if kind not in (*_TYPE_UNITS, "SCALAR", "DATE_STRING") or unit not in _UNITS_IN_MS:
-            raise OptionError(f"{PREFIX}timestamp.type={kind!r} with unit {unit!r} is not supported")
+            known = (*_TYPE_UNITS, "SCALAR", "DATE_STRING")
+            raise OptionError(
+                f"{PREFIX}timestamp.type={kind!r} with unit {unit!r} is not supported; give "
+                f"{PREFIX}* as the jobs that write this table, with a type of {', '.join(known)}"
+            )
         pattern = output_pattern(options)
         both = get("timezone")
         inputs = tuple(part.strip() for part in (get("input.dateformat") or "").split(",") if part.strip())
