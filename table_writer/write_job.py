@@ -36,7 +36,13 @@ from table_writer.plan import option_registry as registry
 from table_writer.plan.merge_rule import adopted_rule
 from table_writer.plan.operations import Operation
 from table_writer.plan.options import WriteOptions
-from table_writer.plan.properties import adopted_file_size, check_against_table, index_type, lacks_bucket_count
+from table_writer.plan.properties import (
+    adopted_file_size,
+    check_against_table,
+    index_type,
+    lacks_bucket_count,
+    refuse_kinds,
+)
 from table_writer.rows.several_rows import Several, refuse_inexact
 from table_writer.slots.checked_count import CheckedCount
 from table_writer.slots.partition_files import PartitionFiles
@@ -93,6 +99,7 @@ class WriteJob:
         require_writable(self.client.config, self.client.storage.uri)
         mode = self.options.text(registry.PROGRESS) or "auto"
         self._timeline = self._checked = self.timeline or self.client.timeline()
+        refuse_kinds(self._config())
         self._decide_bucket_count()
         batch = self._refuse_early()
         after = AfterCommit.prepare(self.executor.setting, self.client, self.options)

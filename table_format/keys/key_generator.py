@@ -64,7 +64,7 @@ class KeySpec:
         if self.generator not in GENERATORS:
             raise OptionError(f"key generator {self.generator!r} is not supported; one of {', '.join(GENERATORS)} is")
         if not self.record_key_fields:
-            raise OptionError("hoodie.table.recordkey.fields is empty; tables without record keys cannot be written")
+            raise OptionError("hoodie.table.recordkey.fields is empty: write to it by Apache Hudi")
         one_partition = self.generator in ("SIMPLE", "TIMESTAMP")
         if one_partition and len(self.partition_fields) != 1:
             raise OptionError(

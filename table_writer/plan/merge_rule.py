@@ -123,7 +123,7 @@ def check_merge_rule(options: WriteOptions, config: TableConfig) -> None:
     if config.merge_mode not in PAYLOADS:
         raise UnsupportedTableError(
             f"the table merges records by {config.payload_class or 'a merger of its own'}; only "
-            "OverwriteWithLatestAvroPayload and DefaultHoodieRecordPayload are supported"
+            "OverwriteWithLatestAvroPayload and DefaultHoodieRecordPayload are supported: write to it by Apache Hudi"
         )
     if config.payload_class and merge_mode_of_payload(config.payload_class) != config.merge_mode:
         raise UnsupportedTableError(

@@ -100,6 +100,24 @@ def new_table_properties(options: WriteOptions, schema: pa.Schema | None) -> dic
     return {key: text for key, text in properties.items() if text is not None} | declared
 
 
+def refuse_kinds(config: TableConfig) -> None:
+    """Refuse tables that no option makes writable.
+
+    Raises:
+        UnsupportedTableError: rows have no record keys, or files lack columns that ours have.
+    """
+    for lacks, kind in (
+        (not config.populate_meta_fields, "whose files have no meta columns (hoodie.populate.meta.fields=false)"),
+        (
+            config.drop_partition_columns,
+            "whose files have no partition columns (hoodie.datasource.write.drop.partition.columns=true)",
+        ),
+        (not config.record_key_fields, "without record keys (hoodie.table.recordkey.fields)"),
+    ):
+        if lacks:
+            raise UnsupportedTableError(f"a table {kind} can be read, and is not written; write it with Apache Hudi")
+
+
 def check_against_table(options: WriteOptions, config: TableConfig) -> None:
     """Refuse options that contradict the table, and tables that cannot be written.
 
@@ -107,20 +125,13 @@ def check_against_table(options: WriteOptions, config: TableConfig) -> None:
         OptionError: an option differs from the table's property; both values are named.
         UnsupportedTableError: the table's merge rule, key generator or files are not supported.
     """
+    refuse_kinds(config)
     for key, chosen, stored in _comparisons(options, config):
         if chosen != stored:
             raise OptionError(
                 f"{key}={chosen!r}, but the table has {stored!r}: leave the option out, or write to another table"
             )
     check_merge_rule(options, config)
-    for leaves_out, what, key in (
-        (not config.populate_meta_fields, "meta columns", "hoodie.populate.meta.fields=false"),
-        (config.drop_partition_columns, "partition columns", "hoodie.datasource.write.drop.partition.columns=true"),
-    ):
-        if leaves_out:
-            raise UnsupportedTableError(
-                f"a table whose files have no {what} ({key}) can be read, and is not written; write it with Apache Hudi"
-            )
     index_type(options, config)
 
 

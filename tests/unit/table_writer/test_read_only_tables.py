@@ -1,4 +1,4 @@
-"""Tables of other versions, merge-on-read ones, and such with change data are refused for what they are, whatever else a write lacks."""
+"""Tables that are only read are refused for what they are, whatever else a write lacks."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -56,3 +56,23 @@ def test_tables_with_change_data_are_refused(tmp_path: Path, call: str) -> None:
         CALLS[call](open_table(path), rows)
     assert open_table(path).scan().count() == 2
     assert len(open_table(path).history()) == instants
+
+
+@pytest.mark.parametrize("call", ["upsert", "insert", "overwrite", "drop"])
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"hoodie.table.recordkey.fields": None}, "without record keys"),
+        ({"hoodie.populate.meta.fields": "false"}, "no meta columns"),
+        ({"hoodie.datasource.write.drop.partition.columns": "true"}, "no partition columns"),
+    ],
+)
+def test_no_option_is_asked_for_in_vain(tmp_path: Path, changes: dict[str, str | None], reason: str, call: str) -> None:
+    """Spark SQL makes tables without record keys where it is given no primaryKey."""
+    path = str(tmp_path / "t")
+    rows = pa.table({"id": ["a", "b"], "ts": [1, 9]})
+    hudi_catalog.create_table(path, rows.schema, record_key="id", ordering="ts", buckets=2)
+    unknown = {"hoodie.bucket.index.num.buckets": None, "hoodie.compaction.payload.class": None}
+    update_table_config(TableClient.open(path).storage, {**unknown, **changes})
+    with pytest.raises(UnsupportedTableError, match=f"{reason} .*write it with Apache Hudi"):
+        CALLS[call](open_table(path), rows)
