@@ -329,12 +329,12 @@ def load_table_config(storage: Storage) -> TableConfig:
     if version not in LAYOUTS:
         raise UnsupportedTableError(
             f"{storage.uri}: table version {version}; this release reads {', '.join(map(str, LAYOUTS))} and writes "
-            f"{', '.join(map(str, WRITABLE_VERSIONS))}"
+            f"{', '.join(map(str, WRITABLE_VERSIONS))}; upgrade or downgrade the table with Apache Hudi"
         )
     if config.layout_version != LAYOUTS[version]:
         raise UnsupportedTableError(
             f"{storage.uri}: hoodie.timeline.layout.version={config.layout_version} does not go with table version "
-            f"{version}; its layout is {LAYOUTS[version]}"
+            f"{version}; its layout is {LAYOUTS[version]}; restore hoodie.properties"
         )
     _refuse_other_kinds(config, storage.uri)
     return config
