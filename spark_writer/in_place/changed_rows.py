@@ -32,7 +32,7 @@ from table_format.meta_columns import FILE_NAME, IS_DELETED, META_COLUMNS
 from table_format.schema.evolution import refuse_unknown_fields
 from table_format.storage import Storage
 from table_writer.in_place.change import Change, negative_zero
-from table_writer.in_place.clauses import CLAUSE, OLD, PRESENT, join_type
+from table_writer.in_place.clauses import CLAUSE, OLD, PRESENT, Clause, join_type
 from table_writer.in_place.computed import in_table, moved_record, moves_of, repeated_record, written_schema
 from table_writer.in_place.expressions import SOURCE, TARGET
 from table_writer.in_place.matching import MOST_VALUES, comparable_columns, filter_of_source
@@ -226,13 +226,15 @@ def _changed(change: Change, target: DataFrame, source: DataFrame | None) -> Dat
             on = F.expr(change.on or "")
         marked = source.withColumn(PRESENT, F.expr("TRUE")).alias(SOURCE)
         rows = rows.join(marked, on, join_type(change.clauses).lower())
-    rows = rows.withColumn(CLAUSE, _clause(change)).where(F.col(CLAUSE).isNotNull())
+    rows = _with_clause(change, rows)
     kinds = {field.name: field.dataType for field in from_arrow_schema(change.written).fields}
     values = {
-        (number, name): F.when(F.col(CLAUSE) == number, _value(change, number, name, target.columns))
+        (number, name): _value(change, number, name, target.columns)
         for name in kinds
         for number in range(len(change.clauses))
     }
+    if len(change.clauses) > 1:
+        values = {place: F.when(F.col(CLAUSE) == place[0], value) for place, value in values.items()}
     named = {place: f"{_VALUE}{number}" for number, place in enumerate(values)}
     old = [_of(change, TARGET, name).alias(OLD + name) for name in change.identity]
     old.append(_group_number(f"{TARGET}."))
@@ -249,15 +251,21 @@ def _changed(change: Change, target: DataFrame, source: DataFrame | None) -> Dat
     return staged.select(CLAUSE, FROM_COLUMN, *before, *map(column, kinds), gone.alias(IS_DELETED))
 
 
-def _clause(change: Change) -> Column:
-    """The number of the first clause that a row fulfils; null for none."""
-    result: Any = F
-    for number, clause in enumerate(change.clauses):
-        tests = [] if change.source is None else [F.expr(clause.kind.test)]
-        tests += [] if clause.condition is None else [_expression(change, clause.condition)]
-        result = result.when(reduce(lambda one, other: one & other, tests, F.expr("TRUE")), number)
-    column: Column = result
-    return column
+def _with_clause(change: Change, rows: DataFrame) -> DataFrame:
+    """Rows that fulfil a clause, and the number of the first one that each does."""
+    tests = [_test(change, clause) for clause in change.clauses]
+    if len(tests) == 1:
+        return rows.where(tests[0]).withColumn(CLAUSE, F.lit(0))
+    numbers: Any = F
+    for number, test in enumerate(tests):
+        numbers = numbers.when(test, number)
+    return rows.withColumn(CLAUSE, numbers).where(F.col(CLAUSE).isNotNull())
+
+
+def _test(change: Change, clause: Clause) -> Column:
+    tests = [] if change.source is None else [F.expr(clause.kind.test)]
+    tests += [] if clause.condition is None else [_expression(change, clause.condition)]
+    return reduce(lambda one, other: one & other, tests, F.expr("TRUE"))
 
 
 def _value(change: Change, number: int, name: str, columns: Sequence[str]) -> Column:
