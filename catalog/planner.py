@@ -138,7 +138,7 @@ def make_plan(
 
     Args:
         snapshot: what is scanned.
-        expression: a filter bound to the snapshot's schema; None for all rows.
+        expression: a filter bound to the snapshot's schema and simplified; None for all rows.
         options: of the scan.
         instants: the writes whose rows are wanted; None for all. The expression has that condition too.
 

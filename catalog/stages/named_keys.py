@@ -62,7 +62,7 @@ def named_keys(stage_input: StageInput, limit: int = MOST_KEYS) -> NamedKeys | C
 
 
 def _named_keys(stage_input: StageInput, limit: int) -> NamedKeys | CannotPrune:
-    keys = key_bindings(stage_input.expression, (RECORD_KEY,), limit)
+    keys = key_bindings(stage_input.expression, (RECORD_KEY,), limit, simplified=True)
     if keys is not None:
         return NamedKeys(RECORD_KEY, len(keys), tuple(values[0] for values in keys if values[0] is not None))
     config, schema = stage_input.snapshot.config, stage_input.snapshot.data_schema
@@ -75,7 +75,7 @@ def _named_keys(stage_input: StageInput, limit: int) -> NamedKeys | CannotPrune:
         columns = [resolve_column(field, schema) for field in fields]
     except UnknownColumnError as error:
         return CannotPrune(f"key columns are not in the schema: {error}")
-    bindings = key_bindings(stage_input.expression, tuple(column.name for column in columns), limit)
+    bindings = key_bindings(stage_input.expression, tuple(column.name for column in columns), limit, simplified=True)
     if bindings is None:
         return CannotPrune(f"the filter does not name the values of {', '.join(fields)}")
     return _texts_of(config, columns, bindings)
@@ -203,7 +203,7 @@ def parts_of_key(record_key: str, fields: HashFields) -> set[HashParts]:
 
 def hashed_keys(stage_input: StageInput, fields: HashFields) -> HashedKeys | CannotPrune:
     """The hashed parts of the records that can make the filter true; or why the filter does not name them."""
-    keys = key_bindings(stage_input.expression, (RECORD_KEY,), MOST_KEYS)
+    keys = key_bindings(stage_input.expression, (RECORD_KEY,), MOST_KEYS, simplified=True)
     if keys is not None:
         texts = [values[0] for values in keys if values[0] is not None]
         return HashedKeys(RECORD_KEY, _union(parts_of_key(text, fields) for text in texts))
@@ -219,7 +219,7 @@ def _of_columns(stage_input: StageInput, fields: HashFields) -> HashedKeys | Can
         names = tuple(resolve_column(field, schema).name for field in fields.hashed)
     except UnknownColumnError as error:
         return CannotPrune(f"key columns are not in the schema: {error}")
-    bindings = key_bindings(stage_input.expression, names, MOST_KEYS)
+    bindings = key_bindings(stage_input.expression, names, MOST_KEYS, simplified=True)
     if bindings is None:
         return CannotPrune(f"the filter does not name the values of {', '.join(fields.hashed)}")
     ambiguous = [field for field in fields.hashed if not text_is_certain(kinds[field])]

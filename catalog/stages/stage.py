@@ -23,7 +23,7 @@ class StageInput:
 
     Attributes:
         snapshot: the table at one instant.
-        expression: the filter, bound to the snapshot's schema.
+        expression: the filter, bound to the snapshot's schema and simplified.
         rows: positions, in the snapshot's files, of those that the stages before let through.
         options: of the scan.
         memo: what stages of this plan have found of the filter alone, by name.

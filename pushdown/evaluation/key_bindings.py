@@ -41,7 +41,7 @@ class _Choice:
 
 
 def key_bindings(
-    expression: HudiExpression, fields: Sequence[str], limit: int = 10_000
+    expression: HudiExpression, fields: Sequence[str], limit: int = 10_000, *, simplified: bool = False
 ) -> list[tuple[Any, ...]] | None:
     """All combinations of values of the fields under which the filter can be true.
 
@@ -53,6 +53,7 @@ def key_bindings(
         expression: a bound filter.
         fields: the columns to find values for, by bound name.
         limit: with more combinations than this the fields count as not bound.
+        simplified: whether it is what `simplify` returned, as a scan's filter is.
 
     Returns:
         Each combination once, as Python values in the order of the fields (None if a field must be null). None when
@@ -60,7 +61,7 @@ def key_bindings(
     """
     if not fields:
         return None
-    cases = fold(simplify(expression), _Binder(frozenset(fields), limit).visit)
+    cases = fold(expression if simplified else simplify(expression), _Binder(frozenset(fields), limit).visit)
     if any(len(case) < len(fields) for case in cases):
         return None
     size = sum(math.prod(len(choice) for choice in case.values()) for case in cases)

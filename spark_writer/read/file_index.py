@@ -13,7 +13,7 @@ import logging
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StructType
 
+from catalog.concurrency.caches import LruCache
 from catalog.planner import Plan
 from catalog.scan import Scan
 from catalog.snapshots.scan_options import DRIVER_BYTES
@@ -41,6 +42,7 @@ Rows = NDArray[np.int64]
 _LOG: Final = logging.getLogger(__name__)
 _NUMBER: Final = "_hoodie_partition_number"
 _REMEMBERED: Final = 20
+_REMEMBERED_CONDITIONS: Final = 200
 READER_OPTIONS: Final = {
     # Hudi's dates and times are of the proleptic Gregorian calendar, whatever release wrote them.
     "datetimeRebaseMode": "CORRECTED",
@@ -106,6 +108,9 @@ class NativeFiles:
     part: Generation
     table: StructType
     partition_columns: tuple[str, ...] = ()
+    _translated: LruCache[tuple[PlannedCondition, str], HudiExpression] = field(
+        default_factory=lambda: LruCache(_REMEMBERED_CONDITIONS), init=False, repr=False
+    )
 
     @property
     def schema(self) -> StructType:
@@ -127,9 +132,15 @@ class NativeFiles:
         """
         if not filters:
             return replace(self.scan, filter=None).plan()  # of this state, whatever its Table was refreshed to since
-        schema = self.scan.snapshot.schema
-        parts: list[HudiExpression] = [from_catalyst(one, schema, zone, self.changed) for one in filters]
+        parts = [self._expression(one, zone) for one in filters]
         return replace(self.scan, filter=all_of(*parts), case_sensitive=True, time_zone=zone).plan()
+
+    def _expression(self, condition: PlannedCondition, zone: str) -> HudiExpression:
+        known = self._translated.get((condition, zone))
+        if known is None:  # queries of one shape differ in literals: that a key is not null comes again each time
+            known = from_catalyst(condition, self.scan.snapshot.schema, zone, self.changed)
+            self._translated.put((condition, zone), known)
+        return known
 
     def listed(self, rows: Rows) -> tuple[Any, Rows, Rows]:
         """URIs that are not escaped, sizes in bytes, and times since the epoch in milliseconds of files."""
@@ -245,16 +256,16 @@ def exact_partition_columns(snapshot: Snapshot) -> tuple[str, ...]:
     if isinstance(values, CannotPrune) or not len(values.known) or not bool(values.known.all()):
         return ()
     names = []
-    for field in snapshot.config.partition_fields:
-        column = values.values.get(field)
-        position = snapshot.schema.get_field_index(field)
-        if column is None or field not in values.statistics or position < 0 or column.null_count:
+    for name in snapshot.config.partition_fields:
+        column = values.values.get(name)
+        position = snapshot.schema.get_field_index(name)
+        if column is None or name not in values.statistics or position < 0 or column.null_count:
             return ()
         if column.type != snapshot.schema.field(position).type:
             return ()
         if pa.types.is_date(column.type) and not _in_calendar(column):
             return ()
-        names.append(field)
+        names.append(name)
     return tuple(names)
 
 
