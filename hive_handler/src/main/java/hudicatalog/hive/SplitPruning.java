@@ -60,7 +60,7 @@ final class SplitPruning {
       return true;
     }
     int times = RepeatedJoins.count(((ExprNodeDynamicListDesc) values).getSource());
-    double kept = values((ExprNodeDynamicListDesc) values) / column.distinct + column.spread;
+    double kept = Math.min(1, values((ExprNodeDynamicListDesc) values) / column.distinct + column.spread);
     boolean isWorthwhile = !isSharingCheaper(times, kept);
     LOG.info("{}: {} {}: in the query {} times, expected to keep {}", table.getFullyQualifiedName(),
         predicate.getExprString(), isWorthwhile ? "is waited for" : "is left to the join", times, kept);
@@ -72,7 +72,7 @@ final class SplitPruning {
    * To join that part is taken to cost as much as to read it. An unknown share (NaN) is taken for a small one.
    */
   static boolean isSharingCheaper(int times, double kept) {
-    return 1 + kept <= times * 2 * kept;
+    return times > 1 && 1 + kept <= times * 2 * kept;
   }
 
   /** How many values another side is expected to send; NaN if that is unknown. */

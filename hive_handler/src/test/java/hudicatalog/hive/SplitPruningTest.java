@@ -76,7 +76,7 @@ class SplitPruningTest {
     assertTrue(SplitPruning.isSharingCheaper(2, 0.5));
     assertFalse(SplitPruning.isSharingCheaper(2, 0.25));
     assertFalse(SplitPruning.isSharingCheaper(3, 0.05));
-    assertFalse(SplitPruning.isSharingCheaper(1, 0.9));
+    assertFalse(SplitPruning.isSharingCheaper(1, 1));
     assertFalse(SplitPruning.isSharingCheaper(3, Double.NaN));
   }
 
