@@ -59,11 +59,21 @@ final class SplitPruning {
     if (column.distinct == null || !(values instanceof ExprNodeDynamicListDesc)) {
       return true;
     }
-    int times = RepeatedJoins.count(((ExprNodeDynamicListDesc) values).getSource());
-    double kept = Math.min(1, values((ExprNodeDynamicListDesc) values) / column.distinct + column.spread);
+    try {
+      return isWorthwhile(table.getFullyQualifiedName(), column, (ExprNodeDynamicListDesc) values);
+    } catch (RuntimeException | StackOverflowError e) {
+      // Plans have forms that no release promises, and an estimate is no reason to end a query.
+      LOG.warn("{}: {}: nothing is known of the other side", table.getFullyQualifiedName(), column.name, e);
+      return true;
+    }
+  }
+
+  private static boolean isWorthwhile(String table, Messages.Column column, ExprNodeDynamicListDesc values) {
+    int times = RepeatedJoins.count(values.getSource());
+    double kept = Math.min(1, values(values) / column.distinct + column.spread);
     boolean isWorthwhile = !isSharingCheaper(times, kept);
-    LOG.info("{}: {} {}: in the query {} times, expected to keep {}", table.getFullyQualifiedName(),
-        predicate.getExprString(), isWorthwhile ? "is waited for" : "is left to the join", times, kept);
+    LOG.info("{}: {} in values of {} {}: in the query {} times, expected to keep {}", table, column.name,
+        values.getSource(), isWorthwhile ? "is waited for" : "is left to the join", times, kept);
     return isWorthwhile;
   }
 
