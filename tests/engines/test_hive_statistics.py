@@ -117,6 +117,18 @@ def test_a_join_that_a_query_has_twice_is_computed_once(hive_world: World) -> No
     assert max(scanned("'m2'", 10)) <= 18
 
 
+@pytest.mark.usefixtures("facts_and_days")
+def test_a_whole_dimension_is_not_waited_for(hive_world: World) -> None:
+    days = pa.table({"day": list(range(200)), "month": [f"m{day // 10}" for day in range(200)]})
+    write(hive_world.folder(SCHEMA), "calendar", days, Layout("day", "day", 1))
+    hive_world.register(SCHEMA, "calendar")
+    sql = "SELECT count(*), min(f.id) FROM facts f JOIN calendar c ON f.sold = c.day"
+    assert hive_world.query(sql, SCHEMA, ON_TEZ) == [(6000, 0)]
+    assert hive_world.planned(f"{SCHEMA}.facts")[-1]["expression"] == "sold IS NOT NULL"
+    assert hive_world.query(f"{sql} WHERE c.month = 'm3'", SCHEMA, ON_TEZ) == [(1000, 3000)]
+    assert hive_world.planned(f"{SCHEMA}.facts")[-1]["files_out"] <= 18
+
+
 def test_joins_by_decimals(hive_world: World) -> None:
     """Of the values of a decimal Hive can make no constants, which a plan with them would need."""
     kind = pa.decimal128(12, 2)

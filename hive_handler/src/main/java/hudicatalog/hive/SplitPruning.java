@@ -29,8 +29,8 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Not where each file has a large part of the column's values, so that Hive's filtering of rows does better; not for
  * decimals, of whose values Hive 4.0.1 cannot make constants ("Error creating PrimitiveTypeInfo instance for decimal");
- * and not where it costs more than it saves: Hive computes a join that a query has several times once, but not if scans
- * of it wait.
+ * and not where it costs more than it saves: a whole dimension leaves nothing out, and Hive computes a join that a query
+ * has several times once, but not if scans of it wait.
  */
 final class SplitPruning {
   private static final Logger LOG = LoggerFactory.getLogger(SplitPruning.class);
@@ -70,8 +70,9 @@ final class SplitPruning {
 
   private static boolean isWorthwhile(String table, Messages.Column column, ExprNodeDynamicListDesc values) {
     int times = RepeatedJoins.count(values.getSource());
-    double kept = Math.min(1, values(values) / column.distinct + column.spread);
-    boolean isWorthwhile = !isSharingCheaper(times, kept);
+    Sent sent = sent(values);
+    double kept = Math.min(1, sent.count / column.distinct + column.spread);
+    boolean isWorthwhile = !sent.leavesNothingOut(column.distinct) && !isSharingCheaper(times, kept);
     LOG.info("{}: {} in values of {} {}: in the query {} times, expected to keep {}", table, column.name,
         values.getSource(), isWorthwhile ? "is waited for" : "is left to the join", times, kept);
     return isWorthwhile;
@@ -85,8 +86,27 @@ final class SplitPruning {
     return times > 1 && 1 + kept <= times * 2 * kept;
   }
 
-  /** How many values another side is expected to send; NaN if that is unknown. */
-  private static double values(ExprNodeDynamicListDesc list) {
+  /** What another side is expected to send. */
+  private static final class Sent {
+    static final Sent UNKNOWN = new Sent(Double.NaN, Double.NaN);
+
+    /** How many values. */
+    final double count;
+    /** Of those that its table has. */
+    final double share;
+
+    Sent(double count, double share) {
+      this.count = count;
+      this.share = share;
+    }
+
+    /** A whole dimension, with as many values as a column has, which are then all in it. */
+    boolean leavesNothingOut(double distinct) {
+      return share == 1 && count >= distinct;
+    }
+  }
+
+  private static Sent sent(ExprNodeDynamicListDesc list) {
     ReduceSinkOperator sender = (ReduceSinkOperator) list.getSource();
     ExprNodeDescUtils.ColumnOrigin key =
         ExprNodeDescUtils.findColumnOrigin(sender.getConf().getKeyCols().get(list.getKeyIndex()), sender);
@@ -94,7 +114,7 @@ final class SplitPruning {
     Operator<?> operator = sender;
     while (!(operator instanceof TableScanOperator)) {
       if (operator.getNumParent() != 1) {
-        return Double.NaN;
+        return Sent.UNKNOWN;
       }
       Operator<?> parent = operator.getParentOperators().get(0);
       if (operator instanceof FilterOperator && parent instanceof TableScanOperator) {
@@ -103,11 +123,12 @@ final class SplitPruning {
       operator = parent;
     }
     if (key == null || key.op != operator) {
-      return Double.NaN;
+      return Sent.UNKNOWN;
     }
     Map<String, ColStatistics> columns = statistics((TableScanOperator) operator, key.col, conditions);
     ColStatistics keys = columns.get(key.col.getColumn());
-    return keys == null ? Double.NaN : keys.getCountDistint() * new Selectivity(columns).ofAll(conditions);
+    double share = new Selectivity(columns).ofAll(conditions);
+    return keys == null ? Sent.UNKNOWN : new Sent(keys.getCountDistint() * share, share);
   }
 
   private static Map<String, ColStatistics> statistics(
