@@ -75,12 +75,12 @@ def column_layouts(
     by_kind: dict[pa.DataType, list[str]] = {}
     for name in dict.fromkeys(names):
         by_kind.setdefault(fields[name], []).append(name)
-    found = {
+    layout_of = {
         name: _layout(snapshot, name, kind, indexed, share)
         for kind, some in by_kind.items()
         for name, indexed in _indexed(snapshot, some, kind)
     }
-    layouts = [found[name] for name in names]
+    layouts = [layout_of[name] for name in names]
     return layouts if columns is not None else [layout for layout in layouts if not layout.reason]
 
 

@@ -28,6 +28,7 @@ from hudi_catalog.trino.split_id import TrinoSplit
 from hudi_catalog.trino.types import ServedColumn, columns_of
 from hudi_catalog.trino.wire import domain_bytes
 from pushdown.expression import Constant, all_of
+from pushdown.simplify import simplify
 from table_format.errors import SchemaError
 
 
@@ -230,7 +231,9 @@ class IndexPlanner(_Planner):
         wanted = bound_filter(snapshot, key_filter(table, indexed))
         limits = [one for one in (wanted, bound_domain(snapshot, columns, constraint)) if one is not None]
         template = replace(template, key_columns=tuple(index_columns), keys=key_bytes(table))
-        return PlannedScan.of(make_plan(snapshot, all_of(*limits) if limits else None, self._options.scan), template)
+        return PlannedScan.of(
+            make_plan(snapshot, simplify(all_of(*limits)) if limits else None, self._options.scan), template
+        )
 
 
 def _chosen(columns: Sequence[ServedColumn], names: Sequence[str], table: TableName) -> list[ServedColumn]:

@@ -44,7 +44,7 @@ public final class HudiParquetFileFormat extends %(format)s {
     private static final long AGREED_MILLIS = -2206310400000L;
 
     public scala.Function1 %(method)s(%(parameters)s) {
-        return super.%(method)s(%(told)s);
+        return super.%(method)s(%(passed)s);
     }
 
     public Object writeReplace() {
@@ -164,11 +164,13 @@ def _compiled(handles: Handles) -> Any:
     names = [str(kind.getName()) for kind in method.getParameterTypes()]
     arguments = [f"a{place}" for place in range(len(names))]
     parameters = ", ".join(f"{kind} {name}" for kind, name in zip(names, arguments, strict=True))
-    told = ", ".join(_told(kind, name) for kind, name in zip(names, arguments, strict=True))
-    return handles.compiled(_NAME, _SOURCE, _FORMAT, format=_FORMAT, method=_METHOD, parameters=parameters, told=told)
+    passed = ", ".join(_passed(kind, name) for kind, name in zip(names, arguments, strict=True))
+    return handles.compiled(
+        _NAME, _SOURCE, _FORMAT, format=_FORMAT, method=_METHOD, parameters=parameters, passed=passed
+    )
 
 
-def _told(kind: str, name: str) -> str:
+def _passed(kind: str, name: str) -> str:
     """What Spark's method is told for one of its arguments."""
     if kind.endswith(".Seq"):
         return f"sound({name})"
