@@ -12,6 +12,7 @@ from benchmarks import (
     file_indexes,
     growth,
     hive,
+    hive_selective,
     hive_tpcds,
     indexes,
     joins,
@@ -53,6 +54,7 @@ WHAT = [
     "trino_star",
     "trino_tpcds",
     "hive",
+    "hive_selective",
     "hive_tpcds",
     "sync",
     "record_index",
@@ -66,7 +68,7 @@ WHAT = [
     "resizing",
     "skew",
 ]
-LONG = ["clustering", "growth", "hive_tpcds", "lifetime", "skew", "surgery_grid", "trino_tpcds"]
+LONG = ["clustering", "growth", "hive_selective", "hive_tpcds", "lifetime", "skew", "surgery_grid", "trino_tpcds"]
 """Run only when they are named."""
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 
@@ -143,6 +145,8 @@ def measured(what: str, folder: Path, repeats: int) -> tuple[str, str]:
         case "hive_tpcds":
             heading = f"Hive, TPC-DS at scale factor {hive_tpcds.SCALE}"
             return heading, "\n".join(hive_tpcds.table(hive_tpcds.run(folder, repeats)))
+        case "hive_selective":
+            return "Hive, large files", "\n".join(hive_selective.table(hive_selective.run(folder, repeats)))
         case "hive":
             return f"Hive, {hive.shipments.FILES} files", "\n".join(hive.table(hive.run(folder, repeats)))
         case "sync":

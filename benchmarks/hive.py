@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from pyhive import hive
 
 from benchmarks import shipments
-from benchmarks.served import command, last_planning, same_rows
+from benchmarks.served import Turns, command, last_planning
 from catalog.table import Table
 from hudi_catalog.hive.handler import handler_jar
 from hudi_catalog.metastore.hive_types import hive_columns
@@ -66,7 +66,7 @@ def server(folder: Path) -> Iterator[tuple[HiveServer, Path]]:
     """HiveServer2 with both tables, and the service's query log."""
     path, log = shipments.build(folder), folder / "hive-service.jsonl"
     with handling(folder, [path], "tpch", log, memory="2g") as made:
-        ask(made, plain_table(path, folder / "plain"))
+        ask(made, plain_table(TABLES[PLAIN], path, folder / "plain"))
         yield made, log
 
 
@@ -101,16 +101,22 @@ def handling(folder: Path, tables: Sequence[Path], schema: str, log: Path, *, me
         yield made
 
 
-def plain_table(path: Path, folder: Path) -> str:
-    """The statement that makes a table of hard links to the files of the newest snapshot."""
+def plain_table(name: str, path: Path, folder: Path) -> str:
+    """The statement that makes a plain table of the very files of a Hudi table's newest snapshot.
+
+    Args:
+        name: of the plain table.
+        path: of the Hudi table.
+        folder: that gets hard links to its files, anew.
+    """
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    folder.mkdir(parents=True)
     files = [Path(split.path.removeprefix("file:")) for split in Table.open(str(path)).scan().plan().splits]
     for file in files:
         os.link(file, folder / file.name)
     size = sum(file.stat().st_size for file in files)
     # as in the other table's entry: without it Hive lists the folder to guess it, while it compiles
-    return f"{parquet_table(TABLES[PLAIN], folder)} TBLPROPERTIES ('totalSize' = '{size}')"
+    return f"{parquet_table(name, folder)} TBLPROPERTIES ('totalSize' = '{size}')"
 
 
 def parquet_table(name: str, folder: Path) -> str:
@@ -135,6 +141,20 @@ def ask(
         return time.perf_counter() - begin, rows
 
 
+def compare(
+    made: HiveServer, question: str, tables: Mapping[str, str], repeats: int, settings: Mapping[str, str] | None = None
+) -> Turns:
+    """What each side's table, whose name stands for `{}` in a question, took in so many rounds after one uncounted.
+
+    Raises:
+        RuntimeError: the tables gave different rows.
+    """
+    turns = Turns(lambda side: ask(made, question.format(tables[side]), settings), {side: [] for side in tables})
+    turns.take(1, counted=False)
+    turns.take(repeats)
+    return turns
+
+
 def run(folder: Path, repeats: int) -> Figures:
     """Measure all of it.
 
@@ -147,17 +167,8 @@ def run(folder: Path, repeats: int) -> Figures:
             for table in TABLES.values():
                 ask(made, next(iter(QUESTIONS.values())).format(table))
         for name, question in QUESTIONS.items():
-            expected = None
-            seconds_by_side: dict[str, list[float]] = {side: [] for side in TABLES}
-            for attempt in range(repeats + 1):  # one round warms caches and compilers
-                for side, table in TABLES.items():
-                    seconds, rows = ask(made, question.format(table), SETTINGS.get(name))
-                    expected = expected or rows
-                    if not same_rows(rows, expected):
-                        raise RuntimeError(f"{name}: {side} gave other rows than {PLAIN}")
-                    if attempt:
-                        seconds_by_side[side].append(seconds)
-            figures.seconds[name] = seconds_by_side
+            turns = compare(made, question, TABLES, repeats, SETTINGS.get(name))
+            figures.seconds[name] = turns.seconds
             figures.planning[name] = last_planning(log)
             figures.round_trip[name] = last_round_trip(made.process.log)
     return figures

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,35 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
             break
         time.sleep(0.1)
     raise RuntimeError(f"not ready: {url}")
+
+
+@dataclass
+class Turns:
+    """Sides that answer one question in turn, all with the same rows.
+
+    Attributes:
+        ask: seconds of a side's answer, and its rows.
+        seconds: of each counted answer, by side.
+        rows: those of the first answer.
+    """
+
+    ask: Callable[[str], tuple[float, list[Any]]]
+    seconds: dict[str, list[float]]
+    rows: list[Any] | None = None
+
+    def take(self, rounds: int, *, counted: bool = True) -> None:
+        """Ask each side so many times; one round that is not counted warms caches and compilers.
+
+        Raises:
+            RuntimeError: the sides gave different rows.
+        """
+        for side in rounds * list(self.seconds):
+            seconds, rows = self.ask(side)
+            self.rows = rows if self.rows is None else self.rows
+            if not same_rows(rows, self.rows):
+                raise RuntimeError(f"{side} gave other rows than {next(iter(self.seconds))}")
+            if counted:
+                self.seconds[side].append(seconds)
 
 
 def same_rows(left: list[Any], right: list[Any]) -> bool:
