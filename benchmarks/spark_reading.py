@@ -29,6 +29,7 @@ from tests.support.apache_hudi_client import ApacheHudi
 
 ROWS, PARTITIONS, BUCKETS = 3_000_000, 30, 16
 UNCOUNTED = 2
+KEYS = 100
 MANY = Shape(files=100_000, columns=3, partitions=10_000)
 OURS, RIGHT_FILE, ALL_FILES = "planned", "the right file by name", "all files by name"
 WITHOUT_SPARK = "planned, without Spark"
@@ -71,7 +72,7 @@ def make(folder: Path, count: int) -> Path:
 
 
 def selective(spark: SparkSession, path: Path, count: int) -> Iterator[Side]:
-    """One key, with its partition and alone; every row."""
+    """One key, with its partition and alone, and another key each time; every row."""
     key = count // 2
     whole, alone = f"user_id = {key} AND month = {key % PARTITIONS}", f"user_id = {key}"
     table = open_table(path)
@@ -84,9 +85,31 @@ def selective(spark: SparkSession, path: Path, count: int) -> Iterator[Side]:
         yield Side(name, RIGHT_FILE, lambda: spark.read.schema(frame.schema).parquet(right).where(whole).collect())
         yield Side(name, OURS, lambda where=where: frame.where(where).collect())  # type: ignore[misc]
         yield Side(name, ALL_FILES, lambda where=where: listed.where(where).collect())  # type: ignore[misc]
+    wheres = keys_in_turn(count)
+    files_in_turn = [str(table.scan(next(wheres)).plan().splits[0].path) for _ in range(KEYS)]
+    rights = zip(itertools.cycle(files_in_turn), keys_in_turn(count), strict=False)
+
+    def right_one() -> object:
+        file, where = next(rights)
+        return spark.read.schema(frame.schema).parquet(file).where(where).collect()
+
+    yield Side(another_key(count), RIGHT_FILE, right_one)
+    yield Side(another_key(count), OURS, lambda: frame.where(next(wheres)).collect())
     total = "sum(amount)", "max(note)", "count(user_id)"
     yield Side("every row", ALL_FILES, lambda: listed.selectExpr(*total).collect())
     yield Side("every row", OURS, lambda: frame.selectExpr(*total).collect())
+
+
+def another_key(count: int) -> str:
+    """A question, of which each time is of another key."""
+    return f"one key of {count:,} rows, and its partition, another key each time"
+
+
+def keys_in_turn(count: int) -> Iterator[str]:
+    """Conditions that one row meets each, of so many keys in turn."""
+    for number in itertools.count():
+        key = count // 3 + 1009 * (number % KEYS)
+        yield f"user_id = {key} AND month = {key % PARTITIONS}"
 
 
 def evolved(spark: SparkSession, folder: Path, count: int) -> Iterator[Side]:
@@ -122,6 +145,8 @@ def of_apache(apache: ApacheHudi, path: Path, count: int) -> Iterator[Side]:
         one: f"SELECT * FROM keyed WHERE user_id = {key}",
         "every row": "SELECT sum(amount), max(note), count(user_id) FROM keyed",
     }
+    wheres = keys_in_turn(count)
+    yield Side(another_key(count), name, lambda: apache.sql(f"SELECT * FROM keyed WHERE {next(wheres)}"))
     for question, text in texts.items():
         yield Side(question, name, lambda text=text: apache.sql(text))  # type: ignore[misc]
 

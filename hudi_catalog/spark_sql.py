@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from hudi_catalog.option_groups import divided_options
 from hudi_catalog.spark_table import HudiTable
-from spark_writer.in_place.changed_rows import inserted_rows, values_held
+from spark_writer.in_place.column_values import inserted_rows, values_held
 from spark_writer.read.shuffle_free import without_shuffle
 from spark_writer.read.statement_names import StatementNames
 from spark_writer.spark_types import DataFrame, SparkSession

@@ -104,14 +104,15 @@ class FrameRows(RowSource):
             None if the estimate is larger or missing, or if it was far too low: the first pass is then repeated in
             tasks.
         """
+        df = self.df  # when it is made, its rows may be collected
         if self._collected is None and not self._large:
-            if most > 0 and estimated_size(self.df) <= most:
+            if most > 0 and estimated_size(df) <= most:
                 scanned = self._scanned if direct else None
                 limit = _EXPANSION * most
                 if scanned is not None:
                     self._collected = _read(scanned, limit)
                 else:
-                    self._collected = self._by_arrow() if can_be_sent(self.df) else self._by_job(limit)
+                    self._collected = self._by_arrow() if can_be_sent(df) else self._by_job(limit)
             self._large = self._collected is None
         return self._collected
 

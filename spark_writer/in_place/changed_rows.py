@@ -1,54 +1,53 @@
-"""The rows of a change in place, computed by Spark: the table's rows that it may concern, joined with the source.
-
-Also those of an SQL insert, whose values are taken into the table's columns by the same rule.
-"""
+"""The rows of a change in place, computed by Spark: the table's rows that it may concern, joined with the source."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property, reduce
 from typing import Any, Final
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own habit
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import AtomicType, DataType, NullType, StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from catalog.table import Table
 from pushdown.builder import col
 from pushdown.expression import HudiExpression, all_of
-from spark_writer.frame_rows import FrameRows, estimated_size
+from spark_writer.frame_rows import FrameRows, can_be_sent, estimated_size
+from spark_writer.in_place.column_values import PLACE, bare, held, values_held
 from spark_writer.read.dataframe import scan_frame
-from spark_writer.read.generations import converted, is_converted
 from spark_writer.spark_types import arrow_schema, nested_names
 from spark_writer.worker_errors import in_worker, workers_errors
-from table_format.errors import RecordError, SchemaError, did_you_mean
-from table_format.meta_columns import FILE_NAME, IS_DELETED, META_COLUMNS
+from table_format.meta_columns import FILE_NAME, IS_DELETED
 from table_format.schema.evolution import refuse_unknown_fields
 from table_format.storage import Storage
+from table_writer.execution.local import SharesInMemory
 from table_writer.in_place.change import Change, negative_zero
 from table_writer.in_place.clauses import CLAUSE, OLD, PRESENT, Clause, join_type
-from table_writer.in_place.computed import in_table, moved_record, moves_of, repeated_record, written_schema
+from table_writer.in_place.computed import (
+    count_new,
+    in_table,
+    moved_record,
+    moves_of,
+    refuse_moved,
+    refuse_repeated,
+    repeated_record,
+    written_schema,
+)
 from table_writer.in_place.expressions import SOURCE, TARGET
 from table_writer.in_place.matching import MOST_VALUES, comparable_columns, filter_of_source
 from table_writer.in_place.moves import AFTER, BEFORE, KEY, Placing, meeting_records
+from table_writer.plan.executor_options import DRIVER_BYTES
 from table_writer.plan.options import WriteOptions
 from table_writer.plan.plan import FROM_COLUMN
 from table_writer.writer import selected_columns
 
 #: The place among parameters of a join's condition that is a Column.
 ON: Final = "on"
-_UNHELD: Final = "hudi-catalog: "
-#: What Spark 4 adds to a message.
-_SQL_STATE: Final = re.compile(r"\.? SQLSTATE: \w+$")
-_VALUE: Final = "_hudi_catalog_value_"
-_PLACE: Final = _VALUE + "{}"
-_ROWS, _INSERTED, _MOVED = (f"_hudi_catalog_{name}" for name in ("rows", "inserted", "moved"))
+_ROWS, _INSERTED, _MOVED, _PARTITION = (f"_hudi_catalog_{name}" for name in ("rows", "inserted", "moved", "partition"))
 _FEW_BYTES: Final = 32 * 1024 * 1024
 
 
@@ -89,7 +88,7 @@ class SelectedKeys(_HeldFrames):
         self._columns = selected_columns(reader.client.config, options)
 
     def _keys(self) -> DataFrame:
-        columns = [_group_number() if name == FILE_NAME else _name(name) for name in self._columns]
+        columns = [_group_number() if name == FILE_NAME else bare(name) for name in self._columns]
         keys = self._hold(self._select().select(*columns))
         self.matched = keys.count()
         return keys
@@ -128,17 +127,46 @@ class ChangedFrame(_HeldFrames):
         change = self._change
         source = None if change.source is None else self._hold(change.source)
         if change.is_upsert and source is not None:
-            rows = source.select(*(_name(name) for name in self.schema.names))
+            rows = source.select(*(bare(name) for name in self.schema.names))
             for field in self.schema:
                 refuse_unknown_fields(field.name, nested_names(rows.schema[field.name].dataType), field.type)
-            _check(change, rows.withColumn(CLAUSE, F.lit(-1)), change.identity, None)
+            if (table := self._few(rows)) is None:
+                _check(change, rows.withColumn(CLAUSE, F.lit(-1)), change.identity, None)
+            else:
+                refuse_repeated([table.select(change.identity)], None)
             return rows
         rows = self._hold(_changed(change, self._target(source), source))
         with values_held():
             if change.moves:
                 return self._moving(rows)
-            self.new_keys, self.matched = _check(change, rows, change.identity, self._reader)
-        return rows.select(*(_name(name) for name in self.schema.names))
+            if (table := self._few(rows)) is None:
+                self.new_keys, self.matched = _check(change, rows, change.identity, self._reader)
+            else:
+                self._check_few(table)
+        return rows.select(*(bare(name) for name in self.schema.names))
+
+    def _few(self, rows: DataFrame) -> pa.Table | None:
+        """Held rows in the driver, if they are so few that they are written there; all their columns."""
+        if not hasattr(rows, "_jdf"):  # over Spark Connect, which does not tell their size
+            return None
+        rows.count()  # fills the cache, which then knows it
+        most = self._options.number(DRIVER_BYTES) or 0
+        shares = FrameRows(rows).collected(most, direct=False) if can_be_sent(rows) else None
+        if shares is None:
+            return None
+        names = self.schema.names
+        self._collected = SharesInMemory([[batch.select(names) for batch in share] for share in shares.shares])
+        batches = [batch for share in shares.shares for batch in share]
+        return pa.Table.from_batches(batches) if batches else arrow_schema(rows.schema).empty_table()
+
+    def _check_few(self, rows: pa.Table) -> None:
+        """As `_check`, without a job of Spark."""
+        change = self._change
+        new = count_new(change, rows)
+        self.new_keys, self.matched = new, len(rows) - new
+        refuse_moved(change, rows, change.identity)
+        if change.source is not None:
+            refuse_repeated([rows.select(change.identity)], self._reader)
 
     def _moving(self, rows: DataFrame) -> DataFrame:
         """The rows of a change that may move records to other partitions; see `table_writer.in_place.moves`."""
@@ -150,9 +178,9 @@ class ChangedFrame(_HeldFrames):
             moved = F.coalesce(F.col(BEFORE) != F.col(AFTER), F.expr("FALSE"))
             taken = placed.where(F.col(AFTER).isNotNull())
             left = placed.where(F.col(AFTER).isNull() | moved)
-            place = [KEY] if moves.by_index else [KEY, _PLACE.format("")]
-            of_taken = taken.withColumn(_PLACE.format(""), F.col(AFTER))
-            of_left = left.withColumn(_PLACE.format(""), F.col(BEFORE))
+            place = [KEY] if moves.by_index else [KEY, _PARTITION]
+            of_taken = taken.withColumn(_PARTITION, F.col(AFTER))
+            of_left = left.withColumn(_PARTITION, F.col(BEFORE))
             _refuse_meeting(placed if moves.by_index else of_taken, place)
             fresh = of_taken.where(F.col(BEFORE).isNull() | moved)
             self.gone_keys = left.count()
@@ -173,13 +201,13 @@ class ChangedFrame(_HeldFrames):
                 if name == IS_DELETED
                 else F.col(FROM_COLUMN)
                 if name == FROM_COLUMN
-                else _name(OLD + name).alias(name)
+                else bare(OLD + name).alias(name)
                 if name in change.identity
                 else F.lit(None).cast(rows.schema[name].dataType).alias(name)
                 for name in names
             )
         )
-        return taken.select(*map(_name, names)).unionByName(gone)
+        return taken.select(*map(bare, names)).unionByName(gone)
 
     def _target(self, source: DataFrame | None) -> DataFrame:
         """Rows of the table that the change may concern; those of files that may hold such rows."""
@@ -198,8 +226,8 @@ def _filter_of(change: Change, source: DataFrame) -> HudiExpression | None:
     pairs = list(comparable_columns(change.condition, change.schema, schema))
     if not pairs:
         return None
-    keys = source.select(*map(_name, dict.fromkeys(name for _, name in pairs)))
-    ends = (one(_name(name)) for _, name in pairs for one in (F.min, F.max))
+    keys = source.select(*map(bare, dict.fromkeys(name for _, name in pairs)))
+    ends = (one(bare(name)) for _, name in pairs for one in (F.min, F.max))
     count, *bounds = keys.agg(F.count(F.lit(1)), *ends).collect()[0]
     if count <= MOST_VALUES:
         rows = [row.asDict() for row in keys.collect()]
@@ -235,7 +263,7 @@ def _changed(change: Change, target: DataFrame, source: DataFrame | None) -> Dat
     }
     if len(change.clauses) > 1:
         values = {place: F.when(F.col(CLAUSE) == place[0], value) for place, value in values.items()}
-    named = {place: f"{_VALUE}{number}" for number, place in enumerate(values)}
+    named = {place: PLACE.format(number) for number, place in enumerate(values)}
     old = [_of(change, TARGET, name).alias(OLD + name) for name in change.identity]
     old.append(_group_number(f"{TARGET}."))
     staged = rows.select(CLAUSE, *old, *(value.alias(named[place]) for place, value in values.items()))
@@ -290,25 +318,6 @@ def _of(change: Change, side: str, name: str) -> Column:
     return F.expr(change.expressions.named(side, name))
 
 
-def held(name: str, value_type: DataType, wanted: DataType, column: str) -> Column:
-    """A value in its column's type; a row whose value the type does not hold is an error, as nulls are not written."""
-    if value_type.simpleString() == wanted.simpleString():
-        return _name(name)
-    if isinstance(wanted, AtomicType) and isinstance(value_type, (AtomicType, NullType)):
-        kind = wanted.simpleString()
-        reason = f"{_UNHELD}column {column} is {kind}, which does not hold the value ".replace("'", "")
-        return F.expr(
-            f"CASE WHEN {name} IS NOT NULL AND try_cast({name} AS {kind}) IS NULL THEN raise_error(concat('{reason}', "
-            f"CAST({name} AS STRING))) ELSE try_cast({name} AS {kind}) END"
-        )
-    refuse_unknown_fields(column, nested_names(value_type), nested_names(wanted))
-    if not is_converted(value_type, wanted):
-        raise SchemaError(
-            f"column {column!r} is {wanted.simpleString()}, and its new value is {value_type.simpleString()}"
-        )
-    return converted(_name(name), value_type, wanted)
-
-
 def _placed(placing: Placing) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for `mapInArrow` that adds record keys, and partition paths before and after a change."""
 
@@ -359,7 +368,7 @@ def _check(change: Change, rows: DataFrame, names: Sequence[str], reader: Table 
     # numbers only: Spark sorts the rows for an aggregate that holds anything else
     records = (
         _gathered(rows)
-        .groupBy(*map(_name, change.identity), *signs)
+        .groupBy(*map(bare, change.identity), *signs)
         .agg(
             F.count(F.lit(1)).alias(_ROWS),
             F.sum(inserted.cast("bigint")).alias(_INSERTED),
@@ -372,7 +381,7 @@ def _check(change: Change, rows: DataFrame, names: Sequence[str], reader: Table 
         [[first]] = rows.select(moved.alias(_MOVED)).where(F.col(_MOVED).isNotNull()).take(1)
         raise moved_record(*first)
     if change.source is not None and facts[1]:
-        [first] = records.where(repeated).select(*map(_name, change.identity), _ROWS).take(1)
+        [first] = records.where(repeated).select(*map(bare, change.identity), _ROWS).take(1)
         record = dict(zip(change.identity, first, strict=False))
         raise repeated_record(facts[1], record, in_table=in_table(reader, record, first[_ROWS]))
     new = int(facts[0] or 0)
@@ -389,91 +398,12 @@ def _gathered(rows: DataFrame) -> DataFrame:
 
 def _moved(change: Change, name: str) -> Column:
     """Name, old and new value of a column that an update would change; null for none."""
-    changes = F.col(CLAUSE).isin(change.updating) & ~_name(name).eqNullSafe(_name(OLD + name))
+    changes = F.col(CLAUSE).isin(change.updating) & ~bare(name).eqNullSafe(bare(OLD + name))
     return F.when(
-        changes, F.struct(F.lit(name), _name(OLD + name).cast("string"), _name(name).cast("string").alias("new"))
+        changes, F.struct(F.lit(name), bare(OLD + name).cast("string"), bare(name).cast("string").alias("new"))
     )
 
 
 def _group_number(side: str = "") -> Column:
     """See `table_writer.rows.several_rows.group_number`."""
     return F.crc32(F.substring_index(F.col(side + FILE_NAME), "_", 1)).alias(FROM_COLUMN)
-
-
-def _name(name: str) -> Column:
-    """A column by its bare name, which may have dots."""
-    return F.col("`" + name.replace("`", "``") + "`")
-
-
-@contextmanager
-def values_held() -> Iterator[None]:
-    """Raise what `held` refused while Spark computed rows as an error of ours."""
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        _, marker, reason = str(error).partition(_UNHELD)
-        if not marker:
-            raise
-        raise RecordError(_SQL_STATE.sub("", reason.splitlines()[0]).removesuffix("'")) from None
-
-
-def inserted_rows(
-    rows: DataFrame,
-    schema: pa.Schema,
-    columns: Sequence[str] | None,
-    partition: Mapping[str, str],
-    *,
-    by_name: bool = False,
-) -> DataFrame:
-    """The rows with the table's columns, in its types; columns without values are null.
-
-    Columns of the rows that have the names of Hudi's meta columns are left out, so that the rows of another table can
-    be inserted. A value that its column's type does not hold is an error when the rows are computed, inside
-    `values_held`.
-
-    Args:
-        rows: of a query.
-        schema: the table's columns.
-        columns: those of the table that the rows' columns are, in this order; None for all of them.
-        partition: texts of constants, by column; the rows lack these columns.
-        by_name: the rows' columns are those of the same names, and others of the table may be missing.
-
-    Raises:
-        SchemaError: an unknown column, or another number of columns.
-        AnalysisException: Spark refuses a constant.
-    """
-    places = [place for place, name in enumerate(rows.columns) if name not in META_COLUMNS]
-    constants = {_table_column(schema, name): text for name, text in partition.items()}
-    if by_name:
-        wanted = [_table_column(schema, rows.columns[place]) for place in places]
-    else:
-        wanted = [_table_column(schema, name) for name in columns or schema.names]
-        wanted = [name for name in wanted if columns is not None or name not in constants]
-    repeated = [name for place, name in enumerate(wanted) if name in wanted[:place] or name in constants]
-    if repeated:
-        raise SchemaError(f"column {repeated[0]!r} is given twice")
-    if len(wanted) != len(places):
-        raise SchemaError(f"the rows have {len(places)} columns, and {len(wanted)} are written: {', '.join(wanted)}")
-    plain = rows.toDF(*(_PLACE.format(place) for place in range(len(rows.columns))))
-    for number, text in enumerate(constants.values(), len(rows.columns)):
-        plain = plain.withColumn(_PLACE.format(number), F.expr(text))
-    values = dict(zip(wanted, places, strict=True))
-    values |= {name: number for number, name in enumerate(constants, len(rows.columns))}
-    kinds = {field.name: field.dataType for field in from_arrow_schema(schema).fields}
-    plain_types = [field.dataType for field in plain.schema.fields]
-    return plain.select(
-        *(
-            held(_PLACE.format(values[name]), plain_types[values[name]], kind, name).alias(name)
-            if name in values
-            else F.lit(None).cast(kind).alias(name)
-            for name, kind in kinds.items()
-        )
-    )
-
-
-def _table_column(schema: pa.Schema, name: str) -> str:
-    alike = [name] if name in schema.names else [one for one in schema.names if one.casefold() == name.casefold()]
-    if len(alike) != 1:
-        hint = did_you_mean(name, schema.names)
-        raise SchemaError(f"the table has no column {name!r}{hint}; columns are {schema.names}")
-    return alike[0]

@@ -243,6 +243,9 @@ final class RowsOfFiles {
 
     // Expressions of this call alone, as each task has: some keep what they saw last, and other threads read as well.
     private static %(sequence)s copy(%(sequence)s expressions) {
+        if (keepNothing(expressions)) {
+            return expressions;
+        }
         try {
             java.io.ByteArrayOutputStream bytes = new java.io.ByteArrayOutputStream();
             java.io.ObjectOutputStream written = new java.io.ObjectOutputStream(bytes);
@@ -254,6 +257,19 @@ final class RowsOfFiles {
         } catch (ClassNotFoundException error) {
             throw new IllegalStateException(error);
         }
+    }
+
+    private static boolean keepNothing(%(sequence)s expressions) {
+        for (scala.collection.Iterator each = expressions.iterator(); each.hasNext();) {
+            Expression one = (Expression) each.next();
+            boolean plain = one instanceof AttributeReference || one instanceof Literal || one instanceof And
+                || one instanceof Or || one instanceof Not || one instanceof BinaryComparison
+                || one instanceof IsNull || one instanceof IsNotNull;
+            if (!plain || !keepNothing(one.children())) {
+                return false;
+            }
+        }
+        return true;
     }
 
     InternalRow[] taken() {

@@ -33,7 +33,7 @@ from pushdown.verdict import CannotPrune
 from spark_writer.filters import PlannedCondition, from_catalyst
 from spark_writer.read.driver_rows import read_in_driver
 from spark_writer.read.generations import Generation, is_order_kept
-from spark_writer.read.java_index import Answer, Request, Served, directories, java_index
+from spark_writer.read.java_index import Answer, Served, directories, java_index, request_of
 from spark_writer.read.jvm import Jvm
 from spark_writer.read.parquet_format import parquet_format
 from table_format.codecs.arrow_numpy import one_chunk, to_numpy
@@ -43,6 +43,7 @@ _LOG: Final = logging.getLogger(__name__)
 _NUMBER: Final = "_hoodie_partition_number"
 _REMEMBERED: Final = 20
 _REMEMBERED_CONDITIONS: Final = 200
+_REMEMBERED_BYTES: Final = 1 << 16
 READER_OPTIONS: Final = {
     # Hudi's dates and times are of the proleptic Gregorian calendar, whatever release wrote them.
     "datetimeRebaseMode": "CORRECTED",
@@ -182,6 +183,7 @@ class SnapshotFileIndex:
         self._wanted[files.part.rows] = True
         self._identity = _identity(files)
         self._log = _LOGS.setdefault(self._identity, ScanLog(files))
+        self._answers: LruCache[bytes, tuple[PlannedScan, bytes]] = LruCache(_REMEMBERED)
 
     def relation(self) -> Any:
         """The relation of Spark that reads these files."""
@@ -209,30 +211,40 @@ class SnapshotFileIndex:
     def _all_files(self) -> list[str]:
         return [str(path) for path in self._files.listed(self._files.part.rows)[0].to_pylist()]
 
-    def _answer(self, request: Request) -> Answer:
+    def _answer(self, request: bytes) -> Answer:
         """The files that may hold rows which meet all conditions, by partition; or why they are not known."""
         try:
-            return self._planned(request)
+            scan, answer = self._planned(request)
         except Exception as error:  # noqa: BLE001  # all files would be no plan, and a stack no message
             first = next(iter(str(error).splitlines()), "")
             message = f"hudi-catalog cannot plan {self._identity}: {type(error).__name__}: {first}"
             _LOG.debug("%s", message, exc_info=True)
             self._log.scans.append(PlannedScan((), None, 0, message))
             return message
+        self._log.scans.append(scan)
+        return answer
 
-    def _planned(self, request: Request) -> bytes:
-        plan = self._files.plan(request.conditions, request.zone)
+    def _planned(self, request: bytes) -> tuple[PlannedScan, bytes]:
+        """A request comes again with each action on a DataFrame; its answer stays the same, as the state does."""
+        known = self._answers.get(request)
+        if known is not None:
+            return known
+        partitions, conditions, zone = request_of(request)
+        plan = self._files.plan(conditions, zone)
         rows = plan.rows[self._wanted[plan.rows]]
         numbers = np.zeros(len(rows), np.int64)
         if self._files.partition_columns:
             numbers = self._snapshot.partition_index[rows]
-        if request.partitions is not None:
-            met = np.isin(numbers, request.partitions)
+        if partitions is not None:
+            met = np.isin(numbers, partitions)
             rows, numbers = rows[met], numbers[met]
         positions, counts = np.unique(numbers, return_counts=True)
         rows = rows[np.argsort(numbers, kind="stable")]
-        self._log.scans.append(PlannedScan(tuple(one.shown for one in request.conditions), plan, len(rows)))
-        return directories(positions, counts, self._files.listed(rows))
+        scan = PlannedScan(tuple(one.shown for one in conditions), plan, len(rows))
+        answer = directories(positions, counts, self._files.listed(rows))
+        if len(answer) <= _REMEMBERED_BYTES:
+            self._answers.put(request, (scan, answer))
+        return scan, answer
 
     def _partition_rows(self, schema: StructType) -> tuple[Any, Any]:
         """The partitions' values as an array of rows, and an index of them that evaluates filters."""

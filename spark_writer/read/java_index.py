@@ -166,7 +166,7 @@ class Served:
     """Answers the JVM's index.
 
     Args:
-        files: the answer to a request, or why there is none.
+        files: the answer to a request as the JVM wrote it, see `request_of`; or why there is none.
         all_files: URIs of all files.
     """
 
@@ -175,18 +175,21 @@ class Served:
 
         implements = ("scala.Function1",)
 
-    def __init__(self, files: Callable[[Request], Answer], all_files: Callable[[], list[str]]) -> None:
+    def __init__(self, files: Callable[[bytes], Answer], all_files: Callable[[], list[str]]) -> None:
         self._files = files
         self._all_files = all_files
 
     def apply(self, request: bytes) -> Answer:
         """An answer. No lock is held meanwhile: adaptive execution and broadcasts call from other threads."""
-        if not request:
-            return "\0".join(self._all_files()).encode()
-        count = int.from_bytes(request[:4], "big", signed=True)
-        end = 4 + 4 * max(count, 0)
-        met = None if count < 0 else np.frombuffer(request[4:end], ">i4").astype(np.int64)
-        return self._files(Request(met, *conditions_of(request[end:])))
+        return self._files(bytes(request)) if request else "\0".join(self._all_files()).encode()
+
+
+def request_of(data: bytes) -> Request:
+    """A request as the JVM wrote it."""
+    count = int.from_bytes(data[:4], "big", signed=True)
+    end = 4 + 4 * max(count, 0)
+    met = None if count < 0 else np.frombuffer(data[4:end], ">i4").astype(np.int64)
+    return Request(met, *conditions_of(data[end:]))
 
 
 def directories(positions: Ints, counts: Ints, files: tuple[pa.Array[Any], Ints, Ints]) -> bytes:

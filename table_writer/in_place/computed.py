@@ -214,14 +214,14 @@ def computed_rows(change: Change, options: WriteOptions, reader: Table | None = 
         identities: list[pa.Table] = []
         rows.new_keys = rows.matched = 0
         for table in _tables(change, executor, reader, indexed=indexed):
-            new = _count_new(change, table)
+            new = count_new(change, table)
             rows.new_keys, rows.matched = rows.new_keys + new, rows.matched + len(table) - new
-            _check_identity(change, table, change.identity)
+            refuse_moved(change, table, change.identity)
             changed = conform(table.select(written.names), written)
             if change.source is not None:
                 identities.append(changed.select(change.identity))
             yield from changed.combine_chunks().to_batches()
-        _refuse_repeated(identities, Table(change.client) if reader is None else reader)
+        refuse_repeated(identities, Table(change.client) if reader is None else reader)
 
     return ComputedRows(
         written,
@@ -274,7 +274,7 @@ def _moving_rows(
     """The rows of a change that may move records to other partitions; those that delete records come last."""
     moves = moves_of(change, options)
     for table in tables:
-        _check_identity(change, table, change.client.config.key_columns)
+        refuse_moved(change, table, change.client.config.key_columns)
         changed = conform(moves.rows_to_write(table).select(schema.names), schema)
         yield from changed.combine_chunks().to_batches()
     left = moves.rows_to_delete()
@@ -303,17 +303,27 @@ def _source_rows(change: Change) -> Iterator[pa.RecordBatch]:
     for column in change.written:
         refuse_unknown_fields(column.name, change.source.schema.field(column.name).type, column.type)
     rows = conform(change.source, change.written)
-    _refuse_repeated([rows.select(change.identity)], None)
+    refuse_repeated([rows.select(change.identity)], None)
     yield from rows.to_batches()
 
 
-def _count_new(change: Change, rows: pa.Table) -> int:
+def count_new(change: Change, rows: pa.Table) -> int:
+    """How many rows of a change are of clauses that insert."""
     inserting = pa.array(change.inserting, rows[CLAUSE].type)
     return int(pc.sum(pc.is_in(rows[CLAUSE], value_set=inserting)).as_py() or 0)
 
 
-def _check_identity(change: Change, rows: pa.Table, names: Sequence[str]) -> None:
-    """Refuse updates that change columns of the key or the partition."""
+def refuse_moved(change: Change, rows: pa.Table, names: Sequence[str]) -> None:
+    """Refuse updates that change columns of the key or the partition.
+
+    Args:
+        change: whose rows they are.
+        rows: with the number of their clause, and these columns as they were.
+        names: the columns.
+
+    Raises:
+        RecordError: a value is another one.
+    """
     updates = rows.filter(pc.is_in(rows[CLAUSE], value_set=pa.array(change.updating, rows[CLAUSE].type)))
     for name in names:
         new, old = one_chunk(updates[name]), one_chunk(updates[OLD + name])
@@ -355,8 +365,16 @@ def moved_record(column: str, old: object, new: object) -> RecordError:
     )
 
 
-def _refuse_repeated(identities: Sequence[pa.Table], reader: Table | None) -> None:
-    """Refuse several rows for one record; with the table where they are those of a join with its rows."""
+def refuse_repeated(identities: Sequence[pa.Table], reader: Table | None) -> None:
+    """Refuse several rows for one record.
+
+    Args:
+        identities: columns of key and partition of all rows, in parts.
+        reader: the table where the rows are those of a join with its rows.
+
+    Raises:
+        RecordError: a record has several rows.
+    """
     if not identities:
         return
     rows = pa.concat_tables(identities)

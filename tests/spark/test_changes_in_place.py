@@ -151,17 +151,17 @@ def test_a_conflicting_write_computes_the_rows_again(
     import spark_writer.in_place.changed_rows as module
 
     other = HudiTable.open(table.client.storage.uri)
-    check = module._check
+    few = module.ChangedFrame._few
     calls = []
 
-    def interrupted(*arguments: Any) -> int:
-        result = check(*arguments)
+    def interrupted(*arguments: Any) -> Any:
+        result = few(*arguments)
         calls.append(dt.datetime.now(dt.UTC))
         if len(calls) == 1:
             other.upsert(frame(spark, [(3, "b", 100, None)]))
         return result
 
-    monkeypatch.setattr(module, "_check", interrupted)
+    monkeypatch.setattr(module.ChangedFrame, "_few", interrupted)
     table.update({"n": "n + 1"}, "id = 3")
     assert len(calls) == 2
     assert content(table)[3] == (101, None)

@@ -352,7 +352,7 @@ def test_a_change_is_computed_again_after_a_conflict(table: Table, monkeypatch: 
 
 
 def test_rows_that_are_not_found_under_their_keys_are_not_added(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("table_writer.in_place.computed._check_identity", lambda *_: None)
+    monkeypatch.setattr("table_writer.in_place.computed.refuse_moved", lambda *_: None)
     with pytest.raises(RecordError, match="1 rows would be inserted, and 0 are new"):
         table.update({"id": "id + 1000"}, "id = 3")
     assert content(table) == expected()

@@ -5,9 +5,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pushdown import Predicate, Unknown
+from pushdown import HudiExpression, Predicate, Unknown
 from pushdown.expression import Op
+from pushdown.text import literal_sql
 from spark_writer.filters import from_catalyst
 
 SCHEMA = pa.schema([("n", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("s", pa.string())])
@@ -127,3 +130,22 @@ def test_an_alias_and_a_struct_of_one_name() -> None:
 def test_columns_of_another_type_in_the_files() -> None:
     expression = Expression("(n = 3)", [{"kind": "EqualTo"}, column("n"), {**LITERAL}])
     assert isinstance(from_catalyst(expression, SCHEMA, "UTC", {"n"}), Unknown)
+
+
+@given(
+    kind=st.sampled_from(["EqualTo", "LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual"]),
+    value=st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-5, 5), st.text("ab'\\%_ é", max_size=5)),
+)
+def test_a_comparison_without_the_parser_is_that_of_its_text(kind: str, value: int | str) -> None:
+    sign = {"EqualTo": "=", "LessThan": "<", "LessThanOrEqual": "<=", "GreaterThan": ">", "GreaterThanOrEqual": ">="}
+    column, spark_type = ("n", "long") if isinstance(value, int) else ("s", "string")
+    text = f"({column} {sign[kind]} {literal_sql(value) if isinstance(value, str) else f'{value}L'})"
+
+    def translated(literal_type: Any) -> HudiExpression:
+        attribute = {"kind": "AttributeReference", "name": column, "qualifier": [], "dataType": spark_type}
+        literal = {"kind": "Literal", "value": str(value), "dataType": literal_type}
+        return from_catalyst(Expression(text, [{"kind": kind}, attribute, literal]), SCHEMA, "UTC")
+
+    direct, parsed = translated(spark_type), translated([spark_type])  # a type in a list is left to the parser
+    assert direct == parsed
+    assert isinstance(direct, Predicate)
