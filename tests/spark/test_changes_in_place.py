@@ -18,11 +18,18 @@ DDL = "id bigint, p string, n int, s string"
 NAMES = ["id", "p", "n", "s"]
 
 
-@pytest.fixture(params=["BUCKET", "RECORD_INDEX"])
+@pytest.fixture(params=["BUCKET", "RECORD_INDEX", "BUCKET, by tasks"])
 def table(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> HudiTable:
-    buckets = 2 if request.param == "BUCKET" else None
+    index, _, by_tasks = request.param.partition(", ")
     made = HudiTable.create(
-        spark, tmp_path / "t", DDL, record_key="id", partition_by="p", index=request.param, buckets=buckets
+        spark,
+        tmp_path / "t",
+        DDL,
+        record_key="id",
+        partition_by="p",
+        index=index,
+        buckets=2 if index == "BUCKET" else None,
+        options={"hoodie.catalog.write.driver.bytes": "0"} if by_tasks else {},
     )
     made.upsert(frame(spark, [(number, "ab"[number % 2], number, None) for number in range(8)]))
     return made

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +20,7 @@ from pyspark.sql import SparkSession
 from hudi_catalog import create_table, explain_scan, open_table
 from hudi_catalog.spark_table import HudiTable
 from spark_writer.read import dataframe
+from spark_writer.read.file_index import NativeFiles
 from spark_writer.read.jvm import Jvm, why_unreachable
 from table_format.errors import OptionError, UnsupportedTableError
 from tests.support import golden_slices
@@ -87,6 +89,25 @@ def test_without_a_planner_files_are_chosen_at_once(
     assert table.to_df().count() == 1200
     with pytest.raises(UnsupportedTableError, match="chosen when it was made"):
         explain_scan(frame)
+
+
+def test_actions_on_one_frame_share_a_plan(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = []
+    plan = NativeFiles.plan
+
+    def counted(self: NativeFiles, *arguments: Any) -> Any:
+        planned.append(arguments)
+        return plan(self, *arguments)
+
+    monkeypatch.setattr(NativeFiles, "plan", counted)
+    frame = HudiTable.for_path(spark, path).to_df()
+    few = frame.where("id = 417")
+    for _ in range(2):
+        assert ids(few) == [417]
+        assert few.collect()[0]["id"] == 417
+    assert ids(frame.where("id = 418")) == [418]
+    assert len(planned) <= 3  # of two columns, of all, and of another key
+    assert "1 of" in explain_scan(few)
 
 
 def test_partitions_that_look_like_patterns(
