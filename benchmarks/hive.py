@@ -163,9 +163,7 @@ def run(folder: Path, repeats: int) -> Figures:
     """
     figures = Figures()
     with server(folder) as (made, log):
-        for _ in range(WARMING):
-            for table in TABLES.values():
-                ask(made, next(iter(QUESTIONS.values())).format(table))
+        compare(made, next(iter(QUESTIONS.values())), TABLES, WARMING)
         for name, question in QUESTIONS.items():
             turns = compare(made, question, TABLES, repeats, SETTINGS.get(name))
             figures.seconds[name] = turns.seconds

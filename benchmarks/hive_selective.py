@@ -17,8 +17,7 @@ import duckdb
 
 import hudi_catalog
 from benchmarks import lineitem
-from benchmarks.hive import ask, compare, handling, parquet_table, plain_table
-from benchmarks.lineitem import KEY
+from benchmarks.hive import WARMING, ask, compare, handling, parquet_table, plain_table
 from benchmarks.shipments import AGGREGATE
 from tools.engines.hive.server import HiveServer
 
@@ -43,7 +42,6 @@ QUESTIONS = {
     "rows of a part": (PARTS, "SELECT l_orderkey, l_shipmode, l_comment FROM {} WHERE l_partkey = 155190"),
 }
 """By name: the Hudi table, and the text, where `{}` stands for its name."""
-WARMING = 3  # rounds of the first question, until the server has compiled what it runs
 
 
 @dataclass
@@ -69,14 +67,14 @@ def build(folder: Path) -> None:
         plain = folder / "plain"
         if not plain.exists():
             rows.query("rows", f"COPY rows TO '{plain}' (FORMAT PARQUET, FILE_SIZE_BYTES '{PLAIN_BYTES}')")
-        for name, frame, key, options in (
-            (DAYS, quarters, KEY, {"hoodie.datasource.write.partitionpath.field": "quarter"}),
-            (PARTS, rows, ["l_partkey", *KEY], {"hoodie.bucket.index.hash.field": "l_partkey"}),
+        key = lineitem.KEY
+        for name, frame, fields, buckets, options in (
+            (DAYS, quarters, key, 1, {"hoodie.datasource.write.partitionpath.field": "quarter"}),
+            (PARTS, rows, ["l_partkey", *key], BUCKETS, {"hoodie.bucket.index.hash.field": "l_partkey"}),
         ):
             path = folder / "warehouse" / SCHEMAS[HANDLER] / name
             if not path.exists():
-                buckets = 1 if name == DAYS else BUCKETS
-                table = hudi_catalog.create_table(path, frame, record_key=key, buckets=buckets, options=options)
+                table = hudi_catalog.create_table(path, frame, record_key=fields, buckets=buckets, options=options)
                 table.bulk_insert(frame)
 
 

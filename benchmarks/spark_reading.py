@@ -85,9 +85,8 @@ def selective(spark: SparkSession, path: Path, count: int) -> Iterator[Side]:
         yield Side(name, RIGHT_FILE, lambda: spark.read.schema(frame.schema).parquet(right).where(whole).collect())
         yield Side(name, OURS, lambda where=where: frame.where(where).collect())  # type: ignore[misc]
         yield Side(name, ALL_FILES, lambda where=where: listed.where(where).collect())  # type: ignore[misc]
-    wheres = keys_in_turn(count)
-    files_in_turn = [str(table.scan(next(wheres)).plan().splits[0].path) for _ in range(KEYS)]
-    rights = zip(itertools.cycle(files_in_turn), keys_in_turn(count), strict=False)
+    wheres = itertools.cycle(one_key_each(count))
+    rights = itertools.cycle([(str(table.scan(one).plan().splits[0].path), one) for one in one_key_each(count)])
 
     def right_one() -> object:
         file, where = next(rights)
@@ -105,11 +104,10 @@ def another_key(count: int) -> str:
     return f"one key of {count:,} rows, and its partition, another key each time"
 
 
-def keys_in_turn(count: int) -> Iterator[str]:
-    """Conditions that one row meets each, of so many keys in turn."""
-    for number in itertools.count():
-        key = count // 3 + 1009 * (number % KEYS)
-        yield f"user_id = {key} AND month = {key % PARTITIONS}"
+def one_key_each(count: int) -> list[str]:
+    """Conditions that one row meets each."""
+    keys = range(count // 3, count // 3 + 1009 * KEYS, 1009)
+    return [f"user_id = {key} AND month = {key % PARTITIONS}" for key in keys]
 
 
 def evolved(spark: SparkSession, folder: Path, count: int) -> Iterator[Side]:
@@ -145,7 +143,7 @@ def of_apache(apache: ApacheHudi, path: Path, count: int) -> Iterator[Side]:
         one: f"SELECT * FROM keyed WHERE user_id = {key}",
         "every row": "SELECT sum(amount), max(note), count(user_id) FROM keyed",
     }
-    wheres = keys_in_turn(count)
+    wheres = itertools.cycle(one_key_each(count))
     yield Side(another_key(count), name, lambda: apache.sql(f"SELECT * FROM keyed WHERE {next(wheres)}"))
     for question, text in texts.items():
         yield Side(question, name, lambda text=text: apache.sql(text))  # type: ignore[misc]

@@ -23,7 +23,7 @@ import psutil
 import trino
 
 from benchmarks import shipments
-from benchmarks.served import command, last_planning, same_rows
+from benchmarks.served import Turns, command, last_planning, same_rows
 from tools.engines.process import free_port
 from tools.engines.statements import run_statement
 from tools.engines.trino import VERSION, TrinoServer
@@ -139,21 +139,18 @@ def run(
     figures = Figures()
     with sides(folder) as (prepared, logs):
         every = [side for side in prepared if side.name in names]
+        by_name = {side.name: side for side in every}
         for _ in range(WARMING):
             for side in every:
                 side.ask(next(iter(QUESTIONS.values())))
         for name, question in questions.items():
-            expected = None
-            seconds_by_side: dict[str, list[float]] = {side.name: [] for side in every}
-            for attempt in range(repeats + 2):  # two rounds warm caches and compilers
-                for side in every:
-                    seconds, rows = side.ask(question)
-                    expected = expected or rows
-                    if not same_rows(rows, expected):
-                        raise RuntimeError(f"{name}: {side.name} gave other rows than {OWN}")
-                    if attempt >= 2:
-                        seconds_by_side[side.name].append(seconds)
-            figures.seconds[name] = seconds_by_side
+            turns = Turns(
+                lambda side, question=question: by_name[side].ask(question),  # type: ignore[misc]
+                {side: [] for side in by_name},
+            )
+            turns.take(2, counted=False)
+            turns.take(repeats)
+            figures.seconds[name] = turns.seconds
             figures.planning[name] = {side: last_planning(log) for side, log in logs.items() if side in names}
         for side in every[1:] if load_seconds else ():
             figures.load[side.name] = load(side, load_seconds)

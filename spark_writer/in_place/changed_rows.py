@@ -389,10 +389,10 @@ def _check(change: Change, rows: DataFrame, names: Sequence[str], reader: Table 
 
 
 def _gathered(rows: DataFrame) -> DataFrame:
-    """Rows of the cache, in one partition if they are few: a shuffle into 200 takes longer than they do."""
-    if not hasattr(rows, "_jdf"):  # over Spark Connect, which does not tell their size
-        return rows
-    rows.count()  # fills the cache, which then knows it
+    """Rows of the cache, which `_few` has filled, in one partition if they are few.
+
+    A shuffle into 200 takes longer than they do. Spark Connect does not tell their size.
+    """
     return rows.coalesce(1) if estimated_size(rows.select("*")) <= _FEW_BYTES else rows
 
 
