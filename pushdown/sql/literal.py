@@ -217,6 +217,9 @@ def spark_literal(node: Any, *, suffixes: bool = False) -> Any:  # noqa: PLR0911
     """
     while isinstance(node, exp.Paren):
         node = node.this
+    if isinstance(node, exp.Neg) and suffixes and _has_suffix(node.this):
+        node = node.this.copy()
+        node.set("this", exp.Neg(this=node.this))  # the sign is the literal's: -128Y is a TINYINT, -(128Y) an error
     if isinstance(node, exp.Neg):
         return _negative(spark_literal(node.this, suffixes=suffixes))
     if not isinstance(node, exp.Cast):
@@ -237,6 +240,11 @@ def spark_literal(node: Any, *, suffixes: bool = False) -> Any:  # noqa: PLR0911
     suffixes = suffixes and FOLDED not in node.meta
     whole = isinstance(made, Typed) and kind_of(made.type) is Kind.INTEGER
     return replace(made, written=suffixes) if whole else made
+
+
+def _has_suffix(node: Any) -> bool:
+    """Whether a node of a text without casts is a number with a suffix."""
+    return isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and FOLDED not in node.meta
 
 
 def _typed_cast(value: Any, target: pa.DataType) -> Any:

@@ -40,6 +40,8 @@ def only(text, dialect="spark"):
         ("a = 1.5D", (Op.EQ, "a", (1.5,))),
         ("a = 1.1F", (Op.EQ, "a", (Typed(1.10000002384185791015625, pa.float32()),))),
         ("a = 7L", (Op.EQ, "a", (Typed(7, pa.int64(), written=True),))),
+        ("a = -128Y", (Op.EQ, "a", (Typed(-128, pa.int8(), written=True),))),
+        ("a = -9223372036854775808L", (Op.EQ, "a", (-(2**63),))),  # the least BIGINT
         ("a = cast(7 as bigint)", (Op.EQ, "a", (Typed(7, pa.int64()),))),
         ("a = cast('Infinity' as double)", (Op.EQ, "a", (float("inf"),))),
         ("a = cast(2 as decimal(10, 2))", (Op.EQ, "a", (Typed(Decimal("2.00"), pa.decimal128(10, 2)),))),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pushdown import HudiExpression, Predicate, Unknown
@@ -132,6 +132,7 @@ def test_columns_of_another_type_in_the_files() -> None:
     assert isinstance(from_catalyst(expression, SCHEMA, "UTC", {"n"}), Unknown)
 
 
+@example(kind="EqualTo", value=-(2**63))
 @given(
     kind=st.sampled_from(["EqualTo", "LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual"]),
     value=st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-5, 5), st.text("ab'\\%_ é", max_size=5)),
