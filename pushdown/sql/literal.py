@@ -243,8 +243,9 @@ def spark_literal(node: Any, *, suffixes: bool = False) -> Any:  # noqa: PLR0911
 
 
 def _has_suffix(node: Any) -> bool:
-    """Whether a node of a text without casts is a number with a suffix."""
-    return isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and FOLDED not in node.meta
+    """Whether a node of a text without casts is a whole number with a suffix."""
+    whole = isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.to.this in _INTEGERS
+    return whole and FOLDED not in node.meta
 
 
 def _typed_cast(value: Any, target: pa.DataType) -> Any:

@@ -40,6 +40,7 @@ def only(text, dialect="spark"):
         ("a = 1.5D", (Op.EQ, "a", (1.5,))),
         ("a = 1.1F", (Op.EQ, "a", (Typed(1.10000002384185791015625, pa.float32()),))),
         ("a = 7L", (Op.EQ, "a", (Typed(7, pa.int64(), written=True),))),
+        (f"a = -{'9' * 38}BD", (Op.EQ, "a", (Decimal("-" + "9" * 38),))),
         ("a = -128Y", (Op.EQ, "a", (Typed(-128, pa.int8(), written=True),))),
         ("a = -9223372036854775808L", (Op.EQ, "a", (-(2**63),))),  # the least BIGINT
         ("a = cast(7 as bigint)", (Op.EQ, "a", (Typed(7, pa.int64()),))),
