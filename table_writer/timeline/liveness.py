@@ -249,5 +249,7 @@ def _start_of(pid: int) -> str:
     """Start time of a live process, as the system writes it; empty where it is unknown."""
     with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/stat") as stream:
         fields = stream.read().rsplit(")", 1)[1].split()
-        return "" if fields[0] in "ZX" else fields[19]
+        # a zombie's first thread has ended; of a killed process another one may still be in a call that writes
+        ended = fields[0] in "ZX" and len(os.listdir(f"/proc/{pid}/task")) < 2
+        return "" if ended else fields[19]
     return ""

@@ -15,6 +15,7 @@ from table_format.storage import Storage
 from table_format.table.client import TableClient
 from table_writer.commit.rollback import rollback_failed_writes
 from table_writer.services.clean import clean
+from table_writer.timeline.liveness import Owner
 from table_writer.timeline.markers import create_marker
 from tests.support.toy_table import SCHEMA_JSON, assert_tidy, begin, rows_of, upsert, write_files
 
@@ -51,6 +52,39 @@ def test_a_process_that_died_on_this_machine_is_rolled_back_at_once(client, stor
     assert rollback_failed_writes(client) == [instant]
     assert rows_of(storage.uri) == FIRST_ROWS
     assert_tidy(storage.uri)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the start of a process is not known")
+def test_a_process_ends_with_its_last_thread():
+    """A process that is killed is a zombie once its first thread ended; others may be in a call that writes."""
+    script = """
+import ctypes, sys, threading
+from table_writer.timeline.liveness import Owner
+
+owner = Owner.new(0)
+threading.Thread(target=sys.stdin.read).start()
+print(owner.to_json().decode(), flush=True)
+ctypes.CDLL(None).syscall(ctypes.c_long({number}), ctypes.c_int(0))  # exit of this thread alone
+"""
+    number = {"x86_64": 60, "aarch64": 93}[os.uname().machine]
+    command = [sys.executable, "-c", script.replace("{number}", str(number))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        owner = Owner.parse(process.stdout.readline())
+        assert owner is not None
+        try:
+            while _state(process.pid) != "Z":
+                time.sleep(0.001)
+            assert not owner.is_known_dead
+        finally:
+            process.kill()
+        process.wait()
+        assert owner.is_known_dead
+
+
+def _state(pid: int) -> str:
+    with open(f"/proc/{pid}/stat") as stream:
+        return stream.read().rsplit(")", 1)[1].split()[0]
 
 
 def test_a_live_write_of_the_same_process_is_left_alone(client, storage):
