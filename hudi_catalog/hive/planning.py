@@ -21,6 +21,7 @@ from catalog.slices.file_slice import FileSlice
 from catalog.snapshots.snapshot import Snapshot
 from catalog.splits.splitter import SplitRules, Splitter
 from hudi_catalog.hive.columns import check_columns, normalized_type, type_matches
+from hudi_catalog.hive.join_values import join_values
 from hudi_catalog.hive.materialization import HiveFiles, HiveSlices
 from hudi_catalog.hive.options import HiveOptions, ScanSettings
 from hudi_catalog.metastore.locations import Locations, normal_uri
@@ -332,6 +333,26 @@ class HivePlanner:
             pin = request.pin or self._pinned(request, path, settings)
             snapshot = self._tables.at(path, pin, settings.query_type)
             return memoize(snapshot, "statistics for Hive", lambda: summarize_snapshot(snapshot))
+
+    def values(self, request: Any) -> list[str] | None:
+        """Values of a column in the rows that pass a filter; see `join_values`.
+
+        Args:
+            request: a `ScanRequest` with one column.
+
+        Raises:
+            SplitError: the query's snapshot no longer exists.
+            HudiError: the table is not in the warehouse, or Hive cannot read it.
+        """
+        if len(request.columns or ()) != 1:
+            raise ServiceError(f"{request.table}: values are those of one column, not of {request.columns}")
+        path = self._places.path(request.location)
+        settings = ScanSettings.parse(request.settings)
+        with self._tables.watched(path):
+            snapshot = self._tables.at(path, request.pin or self._pinned(request, path, settings), settings.query_type)
+            check_columns(snapshot, settings, request.columns, request.table)
+            expression = bound_filter(snapshot, request.filter, agreed_zone(request.timeZone, request.zoneOffsets))
+            return join_values(snapshot, expression, request.columns[0], self._options.scan)
 
     def _scan(self, request: Any, path: str, settings: ScanSettings) -> PlannedScan:
         begin = time.perf_counter()

@@ -62,7 +62,12 @@ class HiveService(ThriftCalls):
         self._admission = Admission(HIVE_CALLERS, secret)
         self._planner = HivePlanner(tables, options or HiveOptions(), self._log)
         self._structs: Any = own_service()
-        self._answers = {"pin": self._planner.pin, "splits": self._splits, "statistics": self._statistics}
+        self._answers = {
+            "pin": self._planner.pin,
+            "splits": self._splits,
+            "statistics": self._statistics,
+            "values": self._values,
+        }
 
     def close(self, seconds: float | None = None) -> bool:
         """Start no work that outlives a request.
@@ -115,6 +120,9 @@ class HiveService(ThriftCalls):
         return self._structs.TableStatistics(
             request.version, summary.files, summary.bytes, summary.rows, summary.exact, columns
         )
+
+    def _values(self, request: Any) -> Any:
+        return self._structs.ColumnValues(request.version, self._planner.values(request))
 
     def _column(self, name: str, known: Mapping[str, float], rows: int | None) -> Any:
         nulls = None if rows is None or "nulls" not in known else math.ceil(known["nulls"] * rows)
@@ -173,7 +181,7 @@ class ServingHive(WarehouseService):
                 self.port,
                 encrypted=tls is not None,
                 authenticated=secret is not None or (tls is not None and tls.client_ca is not None),
-                exposure="learns the files of all tables of the warehouse and what filters keep of them",
+                exposure="learns the files of all tables of the warehouse, and values of their columns",
                 remedy="give it --tls-certificate, and --secret-file or --tls-client-ca",
             )
         ]

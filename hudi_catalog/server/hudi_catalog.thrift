@@ -118,6 +118,13 @@ struct TableStatistics {
   6: required list<ColumnStatistics> columns
 }
 
+/* Values of a column. */
+struct ColumnValues {
+  1: required i32 version
+  /* Distinct and not null, as texts: dates as 2026-11-30. Absent: not told, as where there are too many. */
+  2: optional list<string> values
+}
+
 /* The query cannot be served; the engine fails it with this message. */
 exception Refusal {
   1: required string message
@@ -127,8 +134,9 @@ exception Refusal {
 
 service HudiCatalog {
   /*
-   * From Hive, as the next two. The newest snapshot of the table: asked once a query and table, while the query is compiled. With `columns`, those
-   * that the query's text names, which are compared with the table's; a handler that cannot tell leaves them out.
+   * From Hive, as the next three. The newest snapshot of the table: asked once a query and table, while the query is
+   * compiled. With `columns`, those that the query's text names, which are compared with the table's; a handler that
+   * cannot tell leaves them out.
    */
   string pin(1: ScanRequest request, 2: Credential credential) throws (1: Refusal refusal)
 
@@ -140,6 +148,13 @@ service HudiCatalog {
    * know this method; the handler then has no statistics but those of the metastore.
    */
   TableStatistics statistics(1: ScanRequest request, 2: Credential credential) throws (1: Refusal refusal)
+
+  /*
+   * The values of the one column of `columns` in the rows that pass the filter, of the snapshot that `pin` gave: at least
+   * these, where a part of the filter is not understood. The side of a join is pruned by them before it is read. Services
+   * of earlier releases do not know this method.
+   */
+  ColumnValues values(1: ScanRequest request, 2: Credential credential) throws (1: Refusal refusal)
 
   /* From Trino, as all that follow. Names of all tables. */
   binary hudiTables(1: ConnectorRequest request, 2: Credential credential) throws (1: Refusal refusal)

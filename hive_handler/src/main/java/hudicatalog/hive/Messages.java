@@ -23,11 +23,12 @@ import org.apache.thrift.protocol.TType;
 import org.apache.thrift.transport.TMemoryBuffer;
 import org.apache.thrift.transport.TMemoryInputTransport;
 
-/** Hive's messages of hudi_catalog.thrift in Thrift's binary protocol, by hand: three calls and seven structs. */
+/** Hive's messages of hudi_catalog.thrift in Thrift's binary protocol, by hand: four calls and eight structs. */
 final class Messages {
   static final String PIN = "pin";
   static final String SPLITS = "splits";
   static final String STATISTICS = "statistics";
+  static final String VALUES = "values";
 
   private static final int SEQUENCE = 1;
 
@@ -157,8 +158,21 @@ final class Messages {
    * @return null from a service that does not know the method
    */
   static Statistics readStatistics(byte[] reply) throws TException, RefusedException {
+    return readIfKnown(reply, Messages::readStatisticsOnly);
+  }
+
+  /**
+   * The values in a reply to `values`.
+   *
+   * @return null if the service does not tell them, or does not know the method
+   */
+  static List<String> readValues(byte[] reply) throws TException, RefusedException {
+    return readIfKnown(reply, Messages::readValuesOnly);
+  }
+
+  private static <T> T readIfKnown(byte[] reply, Reader<T> reader) throws TException, RefusedException {
     try {
-      return read(reply, Messages::readStatisticsOnly);
+      return read(reply, reader);
     } catch (TApplicationException e) {
       if (e.getType() == TApplicationException.UNKNOWN_METHOD) {
         return null;
@@ -225,6 +239,38 @@ final class Messages {
     needed(found.bytes, "statistics without bytes");
     needed(found.exact, "statistics that do not say whether their rows are exact");
     needed(found.columns, "statistics without columns");
+    return found;
+  }
+
+  private static List<String> readValuesOnly(byte[] reply) throws TException, RefusedException {
+    TProtocol in = opened(reply, VALUES);
+    List<String> found = null;
+    for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
+      if (is(field, 0, TType.STRUCT)) {
+        found = readValuesStruct(in);
+      } else {
+        readRefusal(in, field);
+      }
+    }
+    return found;
+  }
+
+  private static List<String> readValuesStruct(TProtocol in) throws TException {
+    List<String> found = null;
+    for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
+      if (is(field, 2, TType.LIST)) {
+        TList list = in.readListBegin();
+        if (list.elemType != TType.STRING && list.size > 0) {
+          throw new TProtocolException("a list of values whose elements are of type " + list.elemType);
+        }
+        found = new ArrayList<>();
+        for (int i = 0; i < list.size; i++) {
+          found.add(in.readString());
+        }
+      } else {
+        TProtocolUtil.skip(in, field.type);
+      }
+    }
     return found;
   }
 

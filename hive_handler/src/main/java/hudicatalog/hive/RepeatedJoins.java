@@ -47,7 +47,8 @@ final class RepeatedJoins {
     return count;
   }
 
-  private static Iterable<Operator<?>> connected(Operator<?> start) {
+  /** All operators of a plan. */
+  static Iterable<Operator<?>> connected(Operator<?> start) {
     Map<Operator<?>, Boolean> met = new IdentityHashMap<>();
     Deque<Operator<?>> pending = new ArrayDeque<>();
     pending.push(start);
@@ -88,7 +89,8 @@ final class RepeatedJoins {
     } else if (operator instanceof ReduceSinkOperator) {
       ((ReduceSinkOperator) operator).getConf().getKeyCols().forEach(key -> own.add(key.getExprString()));
     } else if (operator instanceof FilterOperator) {
-      fixedConditions((FilterOperator) operator).forEach(condition -> own.add(condition.getExprString()));
+      fixedConditions((FilterOperator) operator).stream().filter(condition -> !KnownValues.isAdded(condition))
+          .forEach(condition -> own.add(condition.getExprString()));
       Collections.sort(own);
     }
     return own;

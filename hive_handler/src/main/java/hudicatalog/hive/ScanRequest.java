@@ -2,6 +2,7 @@ package hudicatalog.hive;
 
 import java.util.List;
 import java.util.Map;
+import java.util.TimeZone;
 
 /** A scan of one table in one query; fields are those of hudi_catalog.thrift, null where they are absent. */
 final class ScanRequest {
@@ -18,6 +19,12 @@ final class ScanRequest {
     this.scan = scan;
     this.queryId = queryId;
     this.pin = pin;
+  }
+
+  /** Sets the time zone by whose clocks the filter goes. */
+  void inZone(TimeZone zone) {
+    timeZone = zone.getID();
+    zoneOffsets = Clock.offsets(zone);
   }
 
   Map<String, String> settings() {

@@ -63,9 +63,7 @@ final class ScanSplits {
       request.filter = filter(job, scan);
       request.columns = columns(job);
     }
-    TimeZone zone = TimeZone.getDefault();
-    request.timeZone = zone.getID();
-    request.zoneOffsets = Clock.offsets(zone);
+    request.inZone(TimeZone.getDefault());
     long most = job.getLong(SPLIT_BYTES, 0);
     request.splitBytes = most > 0 ? most : null;
     return request;

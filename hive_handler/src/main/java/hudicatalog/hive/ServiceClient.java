@@ -64,6 +64,14 @@ final class ServiceClient {
     return ask(Messages.STATISTICS, request, Messages::readStatistics);
   }
 
+  /**
+   * Distinct values of the request's one column in the rows that pass its filter; null where the service does not tell
+   * them: there are many, it would read much, or it is of a release that tells none.
+   */
+  List<String> values(ScanRequest request) throws IOException {
+    return ask(Messages.VALUES, request, Messages::readValues);
+  }
+
   /** The one message of a query that fails. */
   IOException failure(String message, Exception cause) {
     return new IOException("Hudi table " + scan.table + ": " + message, cause);

@@ -8,15 +8,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.hive.ql.exec.FilterOperator;
-import org.apache.hadoop.hive.ql.exec.Operator;
-import org.apache.hadoop.hive.ql.exec.ReduceSinkOperator;
-import org.apache.hadoop.hive.ql.exec.TableScanOperator;
 import org.apache.hadoop.hive.ql.metadata.Table;
 import org.apache.hadoop.hive.ql.plan.ColStatistics;
 import org.apache.hadoop.hive.ql.plan.ExprNodeColumnDesc;
 import org.apache.hadoop.hive.ql.plan.ExprNodeDesc;
-import org.apache.hadoop.hive.ql.plan.ExprNodeDescUtils;
 import org.apache.hadoop.hive.ql.plan.ExprNodeDynamicListDesc;
 import org.apache.hadoop.hive.ql.stats.StatsUtils;
 import org.apache.hadoop.hive.serde2.typeinfo.DecimalTypeInfo;
@@ -30,7 +25,7 @@ import org.slf4j.LoggerFactory;
  * <p>Not where each file has a large part of the column's values, so that Hive's filtering of rows does better; not for
  * decimals, of whose values Hive 4.0.1 cannot make constants ("Error creating PrimitiveTypeInfo instance for decimal");
  * and not where it costs more than it saves: a whole dimension leaves nothing out, and Hive computes a join that a query
- * has several times once, but not if scans of it wait.
+ * has several times once, but not if scans of it wait. {@link KnownValues} need no waiting.
  */
 final class SplitPruning {
   private static final Logger LOG = LoggerFactory.getLogger(SplitPruning.class);
@@ -60,7 +55,7 @@ final class SplitPruning {
       return true;
     }
     try {
-      return isWorthwhile(table.getFullyQualifiedName(), column, (ExprNodeDynamicListDesc) values);
+      return isWorthwhile(hive, table.getFullyQualifiedName(), column, predicate);
     } catch (RuntimeException | StackOverflowError e) {
       // Plans have forms that no release promises, and an estimate is no reason to end a query.
       LOG.warn("{}: {}: nothing is known of the other side", table.getFullyQualifiedName(), column.name, e);
@@ -68,13 +63,19 @@ final class SplitPruning {
     }
   }
 
-  private static boolean isWorthwhile(String table, Messages.Column column, ExprNodeDynamicListDesc values) {
+  private static boolean isWorthwhile(
+      Configuration hive, String table, Messages.Column column, ExprNodeDesc predicate) {
+    List<ExprNodeDesc> parts = predicate.getChildren();
+    ExprNodeDynamicListDesc values = (ExprNodeDynamicListDesc) parts.get(parts.size() - 1);
     int times = RepeatedJoins.count(values.getSource());
-    Sent sent = sent(values);
+    OtherSide side = OtherSide.of(values);
+    Sent sent = sent(side);
     double kept = Math.min(1, sent.count / column.distinct + column.spread);
-    boolean isWorthwhile = !sent.leavesNothingOut(column.distinct) && !isSharingCheaper(times, kept);
+    boolean isLess = !sent.leavesNothingOut(column.distinct);
+    boolean isKnown = isLess && times > 1 && side != null && KnownValues.added(hive, predicate, side);
+    boolean isWorthwhile = isLess && !isKnown && !isSharingCheaper(times, kept);
     LOG.info("{}: {} in values of {} {}: in the query {} times, expected to keep {}", table, column.name,
-        values.getSource(), isWorthwhile ? "is waited for" : "is left to the join", times, kept);
+        values.getSource(), isWorthwhile ? "is waited for" : isKnown ? "is known" : "is left to the join", times, kept);
     return isWorthwhile;
   }
 
@@ -106,38 +107,22 @@ final class SplitPruning {
     }
   }
 
-  private static Sent sent(ExprNodeDynamicListDesc list) {
-    ReduceSinkOperator sender = (ReduceSinkOperator) list.getSource();
-    ExprNodeDescUtils.ColumnOrigin key =
-        ExprNodeDescUtils.findColumnOrigin(sender.getConf().getKeyCols().get(list.getKeyIndex()), sender);
-    List<ExprNodeDesc> conditions = new ArrayList<>();
-    Operator<?> operator = sender;
-    while (!(operator instanceof TableScanOperator)) {
-      if (operator.getNumParent() != 1) {
-        return Sent.UNKNOWN;
-      }
-      Operator<?> parent = operator.getParentOperators().get(0);
-      if (operator instanceof FilterOperator && parent instanceof TableScanOperator) {
-        conditions.addAll(RepeatedJoins.fixedConditions((FilterOperator) operator));
-      }
-      operator = parent;
-    }
-    if (key == null || key.op != operator) {
+  private static Sent sent(OtherSide side) {
+    if (side == null) {
       return Sent.UNKNOWN;
     }
-    Map<String, ColStatistics> columns = statistics((TableScanOperator) operator, key.col, conditions);
-    ColStatistics keys = columns.get(key.col.getColumn());
-    double share = new Selectivity(columns).ofAll(conditions);
+    Map<String, ColStatistics> columns = statistics(side);
+    ColStatistics keys = columns.get(side.key.getColumn());
+    double share = new Selectivity(columns).ofAll(side.conditions);
     return keys == null ? Sent.UNKNOWN : new Sent(keys.getCountDistint() * share, share);
   }
 
-  private static Map<String, ColStatistics> statistics(
-      TableScanOperator scan, ExprNodeDesc key, List<ExprNodeDesc> conditions) {
-    Set<String> names = new HashSet<>(key.getCols());
-    conditions.forEach(condition -> names.addAll(condition.getCols()));
+  private static Map<String, ColStatistics> statistics(OtherSide side) {
+    Set<String> names = new HashSet<>(side.key.getCols());
+    side.conditions.forEach(condition -> names.addAll(condition.getCols()));
     Map<String, ColStatistics> columns = new HashMap<>();
-    List<ColStatistics> found = StatsUtils.getTableColumnStats(scan.getConf().getTableMetadata(),
-        scan.getSchema().getSignature(), new ArrayList<>(names), null, true);
+    List<ColStatistics> found = StatsUtils.getTableColumnStats(side.table(), side.scan.getSchema().getSignature(),
+        new ArrayList<>(names), null, true);
     for (ColStatistics column : found == null ? Collections.<ColStatistics>emptyList() : found) {
       columns.put(column.getColumnName(), column);
     }

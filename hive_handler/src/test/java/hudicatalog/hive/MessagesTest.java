@@ -3,6 +3,7 @@ package hudicatalog.hive;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -40,6 +41,18 @@ class MessagesTest {
     assertEquals(4L, found.splits.get(1).start);
     assertEquals(100L, found.splits.get(1).length);
     assertEquals(9L, found.filesTotal);
+  }
+
+  @Test
+  void valuesAreReadWhereTheyAreTold() throws Exception {
+    assertEquals(Arrays.asList("1", "ü"), Messages.readValues(values(Arrays.asList("1", "ü"))));
+    assertEquals(Collections.emptyList(), Messages.readValues(values(Collections.emptyList())));
+    assertNull(Messages.readValues(values(null)));
+    byte[] whole = values(Arrays.asList("1", "ü"));
+    for (int size = 0; size < whole.length; size++) {
+      byte[] part = Arrays.copyOf(whole, size);
+      assertThrows(TException.class, () -> Messages.readValues(part));
+    }
   }
 
   @Test
@@ -181,6 +194,25 @@ class MessagesTest {
 
   private static void assertRefused(byte[] reply) {
     assertThrows(TException.class, () -> Messages.readSplits(reply));
+  }
+
+  private static byte[] values(List<String> values) throws TException {
+    TMemoryBuffer buffer = new TMemoryBuffer(100);
+    TProtocol out = new TBinaryProtocol(buffer, true, true);
+    out.writeMessageBegin(new TMessage("values", TMessageType.REPLY, 1));
+    out.writeFieldBegin(new TField("", TType.STRUCT, (short) 0));
+    out.writeFieldBegin(new TField("", TType.I32, (short) 1));
+    out.writeI32(1);
+    if (values != null) {
+      out.writeFieldBegin(new TField("", TType.LIST, (short) 2));
+      out.writeListBegin(new TList(TType.STRING, values.size()));
+      for (String value : values) {
+        out.writeString(value);
+      }
+    }
+    out.writeFieldStop();
+    out.writeFieldStop();
+    return Arrays.copyOf(buffer.getArray(), buffer.length());
   }
 
   /** A reply with two splits, and fields that a newer service may add. */

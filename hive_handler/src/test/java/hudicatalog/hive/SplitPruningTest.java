@@ -80,6 +80,17 @@ class SplitPruningTest {
     assertFalse(SplitPruning.isSharingCheaper(3, Double.NaN));
   }
 
+  @Test
+  void conditionsThatWereAddedAreKnown() throws Exception {
+    for (List<String> values : Arrays.asList(Arrays.asList("7", "8"), Arrays.asList("7"), Arrays.<String>asList())) {
+      assertTrue(KnownValues.isAdded(KnownValues.in((ExprNodeColumnDesc) MONTH, values)));
+    }
+    assertFalse(KnownValues.isAdded(call(new GenericUDFIn(), MONTH, constant(7), constant(8))));
+    assertFalse(KnownValues.isAdded(call(new GenericUDFIn(), MONTH, constant(7))));
+    assertFalse(KnownValues.isAdded(equal(MONTH, 7)));
+    assertFalse(KnownValues.isAdded(MONTH));
+  }
+
   private static void assertShare(double share, ExprNodeDesc condition) {
     Map<String, ColStatistics> columns = new HashMap<>();
     columns.put("year", statistics("year", 20, 2000, 2019));
