@@ -1,4 +1,8 @@
-"""A write by the bucket index: the hash of a row's key decides its file."""
+"""A write by the bucket index: the hash of a row's key decides its file, or its bucket of several files.
+
+Of several, keys are looked up in the files of their bucket; new records fill files up to the table's size, then get
+file groups of their own (RFC-29, pattern 2).
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,11 @@ import pyarrow as pa
 
 from table_format.metadata_table.record_index_layout import PARTITION
 from table_format.table.client import TableClient
-from table_writer.bucket_groups_write import write_groups_of_buckets
 from table_writer.early_checks import refuse_clustered, refuse_clustered_buckets
 from table_writer.encoding.base_file import BaseFileOptions
 from table_writer.execution.executor import Executor, RowSource
 from table_writer.files.file_change import WrittenFile
+from table_writer.indexed_write import Finish, outcome_of, row_plan
 from table_writer.plan import option_registry as registry
 from table_writer.plan.operations import Duplicates, Operation
 from table_writer.plan.options import WriteOptions
@@ -25,12 +29,19 @@ from table_writer.plan.properties import bucket_count, bucket_rules, checked_rul
 from table_writer.slots.current import BucketFiles
 from table_writer.slots.slot import write_slots
 from table_writer.slots.split import distinct_partitions, split_rows
+from table_writer.tagging.bucket_keys import BucketKeys
+from table_writer.tagging.files import average_record, sizing
+from table_writer.tagging.passes import IndexedWrite
+from table_writer.tagging.placement import Sizing
 from table_writer.tagging.rows import encoded_width
+from table_writer.tagging.tagging import TagPlan
 from table_writer.write_plans import Outcome, WritePlans, groups_of, key_plan
 
 # Approximate encoded bytes of a row's meta columns: a record key and a sequence number.
 _META_BYTES: Final = 10
 _MOST_BUCKETS: Final = 10_000
+#: Files filled beyond this share take no new records, since each time all of their rows are written anew.
+_FULL: Final = 0.8
 
 
 def write_by_buckets(plans: WritePlans) -> Outcome:
@@ -58,7 +69,7 @@ def write_by_buckets(plans: WritePlans) -> Outcome:
         return Outcome((), replaced, doomed, plans.index_changes((), gone), plans.layout)
     unique, duplicates = _duplicates(operation, options)
     if several:
-        return write_groups_of_buckets(plans, keys, current, duplicates, unique=unique)
+        return _write_groups(plans, keys, current, duplicates, unique=unique)
     rows, batch = plans.rows()
     plans.progress.phase("writing files")
     target = plans.batch_target(batch)
@@ -152,3 +163,43 @@ def _slots(plans: WritePlans, keys: KeyPlan) -> int:
     if not keys.spec.is_partitioned:
         return keys.buckets
     return max(keys.buckets, plans.executor.slots)
+
+
+def _write_groups(
+    plans: WritePlans, keys: KeyPlan, current: BucketFiles, duplicates: Duplicates, *, unique: bool
+) -> Outcome:
+    """Write the rows of a write into buckets of several file groups.
+
+    Args:
+        plans: of the write.
+        keys: how keys and buckets are made.
+        current: base files of the table.
+        duplicates: what happens to keys that the table has.
+        unique: keep one row per key of the batch.
+
+    Raises:
+        HudiError: the rows, options or table do not allow it.
+    """
+    source, batch = plans.rows()
+    plans.progress.phase("looking up records and writing files")
+    target = plans.batch_target(batch)
+    refuse_clustered_buckets(plans, current, keys, target)
+    looked_up = duplicates is not Duplicates.ADD
+    average = average_record(plans.timeline)
+    write = IndexedWrite(
+        rows=row_plan(plans, keys, target, tagged=looked_up, measured=average is None),
+        tags=TagPlan(delete=plans.operation is Operation.DELETE, selected=source.is_selected) if looked_up else None,
+        index=BucketKeys(plans.client.storage, plans.files, keys.buckets) if looked_up else None,
+        files=plans.files,
+        placed=not plans.operation.replaces,
+        sizing=lambda measured: _sizing(plans, average, measured),
+        partitioned=keys.spec.is_partitioned,
+        tasks=plans.options.number(registry.PARALLELISM),
+        driver_rows=plans.options.number(registry.DRIVER_ROWS) or 0,
+    )
+    return outcome_of(plans, write, source, Finish(plans, duplicates, unique=unique, bucketed=True))
+
+
+def _sizing(plans: WritePlans, average: float | None, measured: float | None) -> Sizing:
+    most = plans.client.config.bucket_file_size or 1
+    return replace(sizing(plans.options, average, measured), small=int(most * _FULL), most=most)
