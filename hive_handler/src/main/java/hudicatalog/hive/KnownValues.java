@@ -72,8 +72,9 @@ final class KnownValues {
     try {
       ExprNodeGenericFuncDesc known = in(column, values);
       TableScanDesc scan = ((TableScanOperator) filter.getParentOperators().get(0)).getConf();
-      scan.setFilterExpr(scan.getFilterExpr() == null ? known : both(scan.getFilterExpr(), known));
+      ExprNodeGenericFuncDesc files = scan.getFilterExpr() == null ? known : both(scan.getFilterExpr(), known);
       add(filter.getConf().getPredicate(), known);
+      scan.setFilterExpr(files);
     } catch (SemanticException e) {
       LOG.warn("{}: values of {} make no filter", side.table().getFullyQualifiedName(), side.key.getColumn(), e);
       return false;
