@@ -330,8 +330,7 @@ class HivePlanner:
         path = self._places.path(request.location)
         settings = ScanSettings.parse(request.settings)
         with self._tables.watched(path):
-            pin = request.pin or self._pinned(request, path, settings)
-            snapshot = self._tables.at(path, pin, settings.query_type)
+            snapshot = self._read(request, path, settings)[1]
             return memoize(snapshot, "statistics for Hive", lambda: summarize_snapshot(snapshot))
 
     def values(self, request: Any) -> list[str] | None:
@@ -349,17 +348,15 @@ class HivePlanner:
         path = self._places.path(request.location)
         settings = ScanSettings.parse(request.settings)
         with self._tables.watched(path):
-            snapshot = self._tables.at(path, request.pin or self._pinned(request, path, settings), settings.query_type)
+            snapshot = self._read(request, path, settings)[1]
             check_columns(snapshot, settings, request.columns, request.table)
-            expression = bound_filter(snapshot, request.filter, agreed_zone(request.timeZone, request.zoneOffsets))
-            return join_values(snapshot, expression, request.columns[0], self._options.scan)
+            return join_values(snapshot, _filter_of(request, snapshot), request.columns[0], self._options.scan)
 
     def _scan(self, request: Any, path: str, settings: ScanSettings) -> PlannedScan:
         begin = time.perf_counter()
-        pin = request.pin or self._pinned(request, path, settings)
-        snapshot = self._tables.at(path, pin, settings.query_type)
+        pin, snapshot = self._read(request, path, settings)
         check_columns(snapshot, settings, request.columns, request.table)
-        expression = bound_filter(snapshot, request.filter, agreed_zone(request.timeZone, request.zoneOffsets))
+        expression = _filter_of(request, snapshot)
         plan = make_plan(snapshot, expression, self._options.scan)
         check_base_files(snapshot, plan.rows)
         files = self._files.files(snapshot, plan.rows, columns=request.columns, materialize=settings.materialize)
@@ -377,6 +374,11 @@ class HivePlanner:
             materialized=int(files.materialized.sum()),
         )
         return PlannedScan(pin, splits, plan.files_total, len({split.base for split in splits}))
+
+    def _read(self, request: Any, path: str, settings: ScanSettings) -> tuple[str, Snapshot]:
+        """The snapshot that a query reads, and its pin."""
+        pin = request.pin or self._pinned(request, path, settings)
+        return pin, self._tables.at(path, pin, settings.query_type)
 
     def _pinned(self, request: Any, path: str, settings: ScanSettings) -> str:
         if not request.queryId:
@@ -398,3 +400,7 @@ class HivePlanner:
         filters = [plan.expression if one else None for one in pruned]
         divided = self._splitter.divide(snapshot.client.storage, files.slices, filters, most)
         return [part for parts in divided for part in parts]
+
+
+def _filter_of(request: Any, snapshot: Snapshot) -> HudiExpression | None:
+    return bound_filter(snapshot, request.filter, agreed_zone(request.timeZone, request.zoneOffsets))

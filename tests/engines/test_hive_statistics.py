@@ -132,8 +132,8 @@ def test_known_values_leave_other_scans_of_the_query_alone(hive_world: World) ->
     whole = "SELECT count(id), max(sold) FROM facts"
     for parts in ([one, one, other, other], [one, whole, one], [other, one, whole, one, other]):
         answers = {one: (10, 1000), other: (20, 2000), whole: (6000, 59)}
-        found = hive_world.query(" UNION ALL ".join(parts), SCHEMA, ON_TEZ)
-        assert sorted(found) == sorted(answers[part] for part in parts), parts
+        counted = hive_world.query(" UNION ALL ".join(parts), SCHEMA, ON_TEZ)
+        assert sorted(counted) == sorted(answers[part] for part in parts), parts
 
 
 @pytest.mark.usefixtures("facts_and_days")

@@ -74,8 +74,8 @@ def test_values_are_those_of_the_pinned_snapshot(asking: Asking, table: LocalTab
 def test_a_part_that_is_not_understood_leaves_more_values(asking: Asking) -> None:
     unknown = '{"f": "NobodysFunction", "t": "boolean", "a": [{"c": "day", "t": "bigint"}]}'
     both = '{"f": "GenericUDFOPAnd", "t": "boolean", "a": [%s, %s]}'
-    found = values(asking, "day", filter=both % (unknown, tree("OPEqual", "month", "string", "m2")))
-    assert found == {str(day) for day in range(20, 30)}
+    days_of_month = values(asking, "day", filter=both % (unknown, tree("OPEqual", "month", "string", "m2")))
+    assert days_of_month == {str(day) for day in range(20, 30)}
     assert values(asking, "day", filter=unknown) == {str(day) for day in range(60)}
 
 

@@ -72,7 +72,7 @@ final class KnownValues {
     try {
       ExprNodeGenericFuncDesc known = in(column, values);
       TableScanDesc scan = ((TableScanOperator) filter.getParentOperators().get(0)).getConf();
-      ExprNodeGenericFuncDesc files = scan.getFilterExpr() == null ? known : both(scan.getFilterExpr(), known);
+      ExprNodeGenericFuncDesc files = scan.getFilterExpr() == null ? known : all(Arrays.asList(scan.getFilterExpr(), known));
       add(filter.getConf().getPredicate(), known);
       scan.setFilterExpr(files);
     } catch (SemanticException e) {
@@ -122,14 +122,12 @@ final class KnownValues {
 
   /** The values; null where the service does not tell them, as when there are many. */
   private static List<String> values(Configuration hive, OtherSide side) throws IOException {
-    CompiledScan scan = Pins.pinned(hive,
-        CompiledScan.of(hive, side.table().getMetadata(), side.table().getFullyQualifiedName()));
+    CompiledScan scan = Pins.pinned(hive, side.table());
     ScanRequest request = new ScanRequest(scan, scan.queryId, scan.pin);
     request.columns = Collections.singletonList(side.key.getColumn());
     request.inZone(TimeZone.getDefault());
-    ExprNodeDesc filter = all(side.conditions);
-    if (filter != null) {
-      request.filter = FilterJson.of(filter);
+    if (!side.conditions.isEmpty()) {
+      request.filter = FilterJson.of(side.conditions.size() == 1 ? side.conditions.get(0) : all(side.conditions));
       if (request.filter == null) {
         return null;
       }
@@ -137,10 +135,7 @@ final class KnownValues {
     return new ServiceClient(hive, scan).values(request);
   }
 
-  private static ExprNodeDesc all(List<ExprNodeDesc> conditions) {
-    if (conditions.size() < 2) {
-      return conditions.isEmpty() ? null : conditions.get(0);
-    }
+  private static ExprNodeGenericFuncDesc all(List<ExprNodeDesc> conditions) {
     return new ExprNodeGenericFuncDesc(TypeInfoFactory.booleanTypeInfo, new GenericUDFOPAnd(), conditions);
   }
 
@@ -156,10 +151,6 @@ final class KnownValues {
     }
     operands.add(operands.get(1));
     return ExprNodeGenericFuncDesc.newInstance(new GenericUDFIn(), operands);
-  }
-
-  private static ExprNodeGenericFuncDesc both(ExprNodeDesc one, ExprNodeDesc other) throws SemanticException {
-    return ExprNodeGenericFuncDesc.newInstance(new GenericUDFOPAnd(), Arrays.asList(one, other));
   }
 
   /** A value as Hive has it in plans. */

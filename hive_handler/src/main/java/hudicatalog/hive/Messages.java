@@ -195,29 +195,11 @@ final class Messages {
   }
 
   private static String readPinOnly(byte[] reply) throws TException, RefusedException {
-    TProtocol in = opened(reply, PIN);
-    String found = null;
-    for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
-      if (is(field, 0, TType.STRING)) {
-        found = in.readString();
-      } else {
-        readRefusal(in, field);
-      }
-    }
-    return needed(found, "no pin");
+    return needed(result(reply, PIN, TType.STRING, TProtocol::readString), "no pin");
   }
 
   private static Splits readSplitsOnly(byte[] reply) throws TException, RefusedException {
-    TProtocol in = opened(reply, SPLITS);
-    Splits found = null;
-    for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
-      if (is(field, 0, TType.STRUCT)) {
-        found = readSplitsStruct(in);
-      } else {
-        readRefusal(in, field);
-      }
-    }
-    needed(found, "no splits");
+    Splits found = needed(result(reply, SPLITS, TType.STRUCT, Messages::readSplitsStruct), "no splits");
     needed(found.version, "splits without a version");
     needed(found.pin, "splits without their pin");
     needed(found.splits, "splits without their list");
@@ -225,16 +207,7 @@ final class Messages {
   }
 
   private static Statistics readStatisticsOnly(byte[] reply) throws TException, RefusedException {
-    TProtocol in = opened(reply, STATISTICS);
-    Statistics found = null;
-    for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
-      if (is(field, 0, TType.STRUCT)) {
-        found = readStatisticsStruct(in);
-      } else {
-        readRefusal(in, field);
-      }
-    }
-    needed(found, "no statistics");
+    Statistics found = needed(result(reply, STATISTICS, TType.STRUCT, Messages::readStatisticsStruct), "no statistics");
     needed(found.files, "statistics without files");
     needed(found.bytes, "statistics without bytes");
     needed(found.exact, "statistics that do not say whether their rows are exact");
@@ -243,35 +216,34 @@ final class Messages {
   }
 
   private static List<String> readValuesOnly(byte[] reply) throws TException, RefusedException {
-    TProtocol in = opened(reply, VALUES);
-    List<String> found = null;
+    return result(reply, VALUES, TType.STRUCT, Messages::readValuesStruct);
+  }
+
+  /** What a method returned; null if nothing. */
+  private static <T> T result(byte[] reply, String method, byte type, FieldReader<T> reader)
+      throws TException, RefusedException {
+    TProtocol in = opened(reply, method);
+    T success = null;
     for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
-      if (is(field, 0, TType.STRUCT)) {
-        found = readValuesStruct(in);
+      if (is(field, 0, type)) {
+        success = reader.read(in);
       } else {
         readRefusal(in, field);
       }
     }
-    return found;
+    return success;
   }
 
   private static List<String> readValuesStruct(TProtocol in) throws TException {
-    List<String> found = null;
+    List<String> values = null;
     for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
       if (is(field, 2, TType.LIST)) {
-        TList list = in.readListBegin();
-        if (list.elemType != TType.STRING && list.size > 0) {
-          throw new TProtocolException("a list of values whose elements are of type " + list.elemType);
-        }
-        found = new ArrayList<>();
-        for (int i = 0; i < list.size; i++) {
-          found.add(in.readString());
-        }
+        values = readList(in, TType.STRING, TProtocol::readString);
       } else {
         TProtocolUtil.skip(in, field.type);
       }
     }
-    return found;
+    return values;
   }
 
   private static Statistics readStatisticsStruct(TProtocol in) throws TException {
@@ -286,7 +258,7 @@ final class Messages {
       } else if (is(field, 5, TType.BOOL)) {
         found.exact = in.readBool();
       } else if (is(field, 6, TType.LIST)) {
-        found.columns = readStructs(in, Messages::readColumn);
+        found.columns = readList(in, TType.STRUCT, Messages::readColumn);
       } else {
         TProtocolUtil.skip(in, field.type);
       }
@@ -359,7 +331,7 @@ final class Messages {
       } else if (is(field, 2, TType.STRING)) {
         found.pin = in.readString();
       } else if (is(field, 3, TType.LIST)) {
-        found.splits = readStructs(in, Messages::readSplit);
+        found.splits = readList(in, TType.STRUCT, Messages::readSplit);
       } else if (is(field, 4, TType.I64)) {
         found.filesTotal = in.readI64();
       } else if (is(field, 5, TType.I64)) {
@@ -371,20 +343,21 @@ final class Messages {
     return found;
   }
 
-  private interface StructReader<T> {
+  private interface FieldReader<T> {
     T read(TProtocol in) throws TException;
   }
 
-  private static <T> List<T> readStructs(TProtocol in, StructReader<T> reader) throws TException {
+  private static <T> List<T> readList(TProtocol in, byte type, FieldReader<T> reader) throws TException {
     TList list = in.readListBegin();
-    if (list.elemType != TType.STRUCT && list.size > 0) {
-      throw new TProtocolException("a list of structs whose elements are of type " + list.elemType);
+    if (list.elemType != type && list.size > 0) {
+      throw new TProtocolException("a list of elements of type " + type + " whose elements are of type "
+          + list.elemType);
     }
-    List<T> found = new ArrayList<>();
+    List<T> elements = new ArrayList<>();
     for (int i = 0; i < list.size; i++) {
-      found.add(reader.read(in));
+      elements.add(reader.read(in));
     }
-    return found;
+    return elements;
   }
 
   private static Split readSplit(TProtocol in) throws TException {

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hive.conf.HiveConf;
+import org.apache.hadoop.hive.ql.metadata.Table;
 
 /** The snapshots of queries that are being compiled: Hive asks several times for each scan of a table. */
 final class Pins {
@@ -45,6 +46,11 @@ final class Pins {
       throw (IOException) known;
     }
     return scan.withPin((String) known);
+  }
+
+  /** A scan of a table of the query. */
+  static CompiledScan pinned(Configuration hive, Table table) throws IOException {
+    return pinned(hive, CompiledScan.of(hive, table.getMetadata(), table.getFullyQualifiedName()));
   }
 
   private static Object asked(Configuration hive, CompiledScan scan) {

@@ -62,9 +62,8 @@ final class TableStatistics {
    * query then has those of the metastore, and if it reads the table, the service's message.
    */
   static Messages.Statistics of(Configuration hive, Table table) {
-    CompiledScan scan = CompiledScan.of(hive, table.getMetadata(), table.getFullyQualifiedName());
     try {
-      CompiledScan pinned = Pins.pinned(hive, scan);
+      CompiledScan pinned = Pins.pinned(hive, table);
       // A pin names one state of the table: its statistics are those of other queries, too.
       String key = pinned.location + "\n" + pinned.pin + "\n" + Settings.forService(pinned.settings);
       Messages.Statistics found;
@@ -79,7 +78,7 @@ final class TableStatistics {
       }
       return found == NONE ? null : found;
     } catch (IOException e) {
-      LOG.warn("{}: no statistics: {}", scan.table, e.getMessage());
+      LOG.warn("{}: no statistics: {}", table.getFullyQualifiedName(), e.getMessage());
       return null;
     }
   }
