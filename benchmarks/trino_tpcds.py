@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks import tpcds
-from benchmarks.served import same_rows
+from benchmarks.served import Turns
 from benchmarks.trino import make_catalog, serving
-from benchmarks.trino_star import ask
+from benchmarks.trino_star import Answer, ask
 from tools.engines.process import free_port
 from tools.engines.statements import run_statement
 from tools.engines.trino import VERSION, TrinoServer
@@ -89,24 +90,22 @@ def run(folder: Path, repeats: int, scale: str = SCALE) -> Figures:
         planned = tpcds.Planned(log)
         figures.days = {name for name, sql in questions.items() if tpcds.filters_days(sql)}
         for question, sql in questions.items():
-            seconds: dict[str, list[float]] = {side: [] for side in SIDES}
-            read: dict[str, float] = {}
-            processors: dict[str, float] = {}
-            expected: list[Any] | None = None
-            for attempt in range(repeats + 1):  # one round warms caches and compilers
-                for side, schema in SIDES.items():
-                    answer = ask(uri, sql, *schema.split("."))
-                    expected = answer.rows if expected is None else expected
-                    if not same_rows(answer.rows, expected):
-                        raise RuntimeError(f"{question}: {side} gave other rows")
-                    read[side], processors[side] = answer.megabytes, answer.processors
-                    if attempt:
-                        seconds[side].append(answer.seconds)
-            figures.seconds[question], figures.megabytes[question] = seconds, read
-            figures.processors[question] = processors
+            last: dict[str, Answer] = {}
+            turns = Turns(partial(_ask, uri, sql, last), {side: [] for side in SIDES})
+            turns.take(1, counted=False)
+            turns.take(repeats)
+            figures.seconds[question] = turns.seconds
+            figures.megabytes[question] = {side: answer.megabytes for side, answer in last.items()}
+            figures.processors[question] = {side: answer.processors for side, answer in last.items()}
             figures.kept[question] = planned.next()
-            tpcds.show(question, expected or [], seconds)
+            tpcds.show(question, turns.rows or [], turns.seconds)
     return figures
+
+
+def _ask(uri: str, sql: str, last: dict[str, Answer], side: str) -> tuple[float, list[Any]]:
+    """A side's answer, which is its last one then."""
+    last[side] = ask(uri, sql, *SIDES[side].split("."))
+    return last[side].seconds, last[side].rows
 
 
 def table(figures: Figures) -> Iterator[str]:

@@ -1,8 +1,6 @@
 """The oldest PySpark that is supported writes the same tables as the newest."""
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +13,7 @@ from tests.engines.kinds import kinds
 from tests.engines.model import comparable, expected
 from tests.property.spark_rows import write_table
 from tests.support.apache_hudi_client import environment
+from tests.support.scripts import report
 from tests.support.spark_checks import GROUPS
 from tests.support.spark_reads import make_table
 
@@ -45,15 +44,11 @@ def test_writes_without_spark_on_the_oldest_packages(tmp_path: Path) -> None:
     if not python.exists():
         skip_or_fail(f"no environment with PySpark {OLDEST} at {python}: run `make engines`")
     script = Path(__file__).with_name("oldest_script.py")
-    done = subprocess.run(
-        [str(python), str(script), str(tmp_path)], capture_output=True, text=True, timeout=200, check=False
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    report = json.loads(done.stdout.splitlines()[-1])
-    print(report["packages"])
-    assert report["texts"] == {"0": "", "1": "x", "2": "two", "3": "three", "4": "xxxx", "5": "xxxxx", "7": "seven"}
-    assert report["inner"] == {"n": 2, "many": [3]}
-    assert report["kept"] >= report["found"] == 1
+    done = report(script, tmp_path, seconds=200, python=python)
+    print(done["packages"])
+    assert done["texts"] == {"0": "", "1": "x", "2": "two", "3": "three", "4": "xxxx", "5": "xxxxx", "7": "seven"}
+    assert done["inner"] == {"n": 2, "many": [3]}
+    assert done["kept"] >= done["found"] == 1
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -63,13 +58,7 @@ def test_planned_reads_on_the_oldest_pyspark(tmp_path: Path, group: str) -> None
         skip_or_fail(f"no environment with PySpark {OLDEST} at {python}: run `make engines`")
     make_table(tmp_path / "t")
     write_table(str(tmp_path / "kinds"))
-    command = [str(python), str(Path(__file__).with_name("reads_script.py")), str(tmp_path), group]
-    root = Path(__file__).parents[2]
-    done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=580, check=False
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    report = json.loads(done.stdout.splitlines()[-1])
-    assert report["pyspark"] == OLDEST
-    assert report["passed"] == [*GROUPS[group]]
-    assert group != "reads" or report["pruned"] > 2
+    done = report(Path(__file__).with_name("reads_script.py"), tmp_path, group, seconds=580, python=python)
+    assert done["pyspark"] == OLDEST
+    assert done["passed"] == [*GROUPS[group]]
+    assert group != "reads" or done["pruned"] > 2

@@ -1,8 +1,6 @@
 """Names that `hudi-catalog sync` wrote to a real Hive Metastore, asked for by plain Spark with Hive's catalog."""
 
 import contextlib
-import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +11,9 @@ from hudi_catalog.hive.handler import handler_jar
 from hudi_catalog.metastore.open_metastore import open_metastore
 from table_format.errors import ServiceError
 from tests.conftest import skip_or_fail
-from tests.support.apache_hudi_client import ROOT, environment
+from tests.support.apache_hudi_client import environment
 from tests.support.command import MAIN
+from tests.support.scripts import report
 from tests.support.spark_reads import make_table
 from tools.engines.metastore import MetastoreServer
 
@@ -47,19 +46,10 @@ def test_names_of_a_real_sync_answer(hive_metastore: MetastoreServer, tmp_path: 
         subprocess.run([*MAIN, *sync], check=True, stdout=subprocess.DEVNULL, timeout=120)
     script = Path(__file__).with_name("metastore_script.py")
     try:
-        done = subprocess.run(
-            [str(python), str(script), hive_metastore.uri, path, jar],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=400,
-            check=False,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
+        read = report(script, hive_metastore.uri, path, jar, seconds=400, python=python, folder=tmp_path)
     finally:
         with contextlib.closing(open_metastore(hive_metastore.uri)) as store:
             for schema in ("shop", "apache", "handled"):
                 store.drop_table(schema, "orders")
-    assert done.returncode == 0, done.stderr[-4000:]
     names = ["apache.orders", "handled.orders", "shop.orders"]
-    assert json.loads(done.stdout.splitlines()[-1])["names"] == names
+    assert read["names"] == names

@@ -1,10 +1,6 @@
 """Synced entries in Spark SQL with Apache Hudi's bundle, and Apache's own sync beside ours, over a Hive Metastore."""
 
 import datetime as dt
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,8 +19,9 @@ from table_format.errors import ServiceError, UnsupportedTableError
 from tests.conftest import skip_or_fail
 from tests.engines.kinds import Kind, kinds
 from tests.engines.model import comparable
-from tests.support.apache_hudi_client import ROOT, VERSIONS, ApacheError, ApacheHudi, missing
+from tests.support.apache_hudi_client import VERSIONS, ApacheError, ApacheHudi, missing
 from tests.support.local_writes import LocalTable
+from tests.support.scripts import reports
 from tools.engines.metastore import MetastoreServer
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
@@ -151,17 +148,8 @@ def test_pyspark_alone(hive_metastore: MetastoreServer, written: dict[str, Path]
     store.put_table(replace(entry, schema="plain", parameters=parameters, partition_columns=()))
     store.close()
     names = ["apache.hive", "listed.hive", "handler.hive", "plain.hive", "apache.nothing"]
-    script = str(Path(__file__).with_name("names_script.py"))
-    done = subprocess.run(
-        [sys.executable, script, hive_metastore.uri, *names],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        timeout=300,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    results = {line["name"]: line for line in map(json.loads, done.stdout.splitlines())}
+    script = Path(__file__).with_name("names_script.py")
+    results = {line["name"]: line for line in reports(script, hive_metastore.uri, *names, seconds=300)}
     for name in ("apache.hive", "listed.hive"):
         assert results[name]["ours"] == {"rows": table.scan().count()}
         assert "Failed to find the data source: hudi" in results[name]["theirs"]["message"]

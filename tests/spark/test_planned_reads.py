@@ -3,11 +3,8 @@
 `HUDI_CATALOG_READ_FILTERS` says how many generated filters are compared.
 """
 
-import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +22,7 @@ from spark_writer.read.jvm import Jvm, why_unreachable
 from table_format.errors import OptionError, UnsupportedTableError
 from tests.support import golden_slices
 from tests.support.generated_reads import check_generated_filters
+from tests.support.scripts import report
 from tests.support.spark_driver_rows import DRIVER_CHECKS
 from tests.support.spark_reader_filters import READER_CHECKS
 from tests.support.spark_reads import CHECKS, ZONES, conf, ids, make_kinds, make_table
@@ -167,16 +165,10 @@ def test_inserts_are_refused_without_a_planner(
 
 def test_threads_that_are_not_pinned(path: str) -> None:
     """The query's session is another one than the process's first, whose time zone would be taken."""
-    script, root = Path(__file__).with_name("unpinned_script.py"), Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    done = subprocess.run(
-        [sys.executable, str(script), path], env=environment, capture_output=True, text=True, timeout=200, check=False
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    report = json.loads(done.stdout.splitlines()[-1])
-    assert "PYSPARK_PIN_THREAD" in report["reason"]
-    assert report["ours"] == report["theirs"]
-    assert len(report["ours"]) == 81
+    read = report(Path(__file__).with_name("unpinned_script.py"), path, seconds=200)
+    assert "PYSPARK_PIN_THREAD" in read["reason"]
+    assert read["ours"] == read["theirs"]
+    assert len(read["ours"]) == 81
 
 
 def test_sessions_that_cannot_ask_are_named() -> None:
