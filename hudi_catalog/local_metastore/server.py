@@ -46,7 +46,7 @@ class LocalMetastore:
         port: 0 for a free one.
 
     Raises:
-        OptionError: PySpark is missing, or the port or the folder is in use.
+        OptionError: PySpark is missing, the port or the folder is in use, or no folder can be made there.
         ServiceError: there is no Java, or the metastore does not start; the message names the log.
 
     Attributes:
@@ -64,8 +64,11 @@ class LocalMetastore:
             raise OptionError(f"{place}: Derby cannot keep a database in a folder with : or ; in its path")
         self.warehouse = place / "warehouse"
         self.log = place / "metastore.log"
-        for made in (self.warehouse, place / "conf", place / "tmp"):
-            made.mkdir(parents=True, exist_ok=True)
+        try:
+            for made in (self.warehouse, place / "conf", place / "tmp"):
+                made.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OptionError(f"{place}: no folder for a metastore can be made there: {error.strerror}") from error
         self._lock = _locked(place)
         try:
             write_settings(place / "conf/hive-site.xml", _settings(self.warehouse))

@@ -53,6 +53,14 @@ def test_a_pyspark_without_hive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 @pytest.mark.usefixtures("java")
+def test_a_file_in_the_place_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("mine")
+    with pytest.raises(OptionError, match="kept: no folder for a metastore can be made there: Not a directory"):
+        LocalMetastore(tmp_path / "kept")
+    assert (tmp_path / "kept").read_text() == "mine"
+
+
+@pytest.mark.usefixtures("java")
 def test_a_port_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
