@@ -56,8 +56,8 @@ final class CompiledScan {
     return new CompiledScan(table.getProperty(LOCATION), name, hive.get(QUERY_ID, ""), null, Settings.of(hive, table));
   }
 
-  CompiledScan withPin(String found) {
-    return new CompiledScan(location, table, queryId, found, settings);
+  CompiledScan withPin(String newPin) {
+    return new CompiledScan(location, table, queryId, newPin, settings);
   }
 
   /** As `key=value&...`, escaped so that Hadoop replaces nothing in it. */

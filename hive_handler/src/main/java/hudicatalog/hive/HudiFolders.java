@@ -80,17 +80,17 @@ final class HudiFolders {
 
   /** The folders that go with a database when it is dropped. */
   static Set<String> ofDatabase(Configuration conf, Database database) throws MetaException {
-    Set<String> found = new LinkedHashSet<>();
-    found.add(database.getLocationUri());
+    Set<String> folders = new LinkedHashSet<>();
+    folders.add(database.getLocationUri());
     try {
       String managed = database.getManagedLocationUri();
-      found.add(managed == null ? new Warehouse(conf).getDatabaseManagedPath(database).toString() : managed);
+      folders.add(managed == null ? new Warehouse(conf).getDatabaseManagedPath(database).toString() : managed);
     } catch (NoSuchMethodError e) {
       // Before Hive 4 a database had one folder.
     }
-    found.remove(null);
-    found.remove("");
-    return found;
+    folders.remove(null);
+    folders.remove("");
+    return folders;
   }
 
   /** Whether one folder is another or lies in it, however their schemes are spelled (`s3`, `s3a`). */

@@ -73,8 +73,8 @@ public class HudiStorageHandler extends DefaultStorageHandler {
   @Override
   public Map<String, String> getBasicStatistics(Partish partish) {
     Table table = partish.getTable();
-    Messages.Statistics found = TableStatistics.of(getConf(), table);
-    return found == null ? TableStatistics.without(table.getParameters()) : TableStatistics.basic(found);
+    Messages.Statistics statistics = TableStatistics.of(getConf(), table);
+    return statistics == null ? TableStatistics.without(table.getParameters()) : TableStatistics.basic(statistics);
   }
 
   /** Always: those in the metastore are of the commit at which somebody ran ANALYZE. */
@@ -85,18 +85,18 @@ public class HudiStorageHandler extends DefaultStorageHandler {
 
   @Override
   public List<ColumnStatisticsObj> getColStatistics(Table table) {
-    Messages.Statistics found = TableStatistics.of(getConf(), table);
-    return found == null ? Collections.emptyList() : TableStatistics.columns(table, found);
+    Messages.Statistics statistics = TableStatistics.of(getConf(), table);
+    return statistics == null ? Collections.emptyList() : TableStatistics.columns(table, statistics);
   }
 
   /** Whether count(*) is the snapshot's number of rows. */
   @Override
   public boolean canComputeQueryUsingStats(Table table) {
-    Messages.Statistics found = TableStatistics.of(getConf(), table);
-    if (found == null || !found.exact || found.rows == null) {
+    Messages.Statistics statistics = TableStatistics.of(getConf(), table);
+    if (statistics == null || !statistics.exact || statistics.rows == null) {
       return false;
     }
-    TableStatistics.answerCounts(found, table.getParameters());
+    TableStatistics.answerCounts(statistics, table.getParameters());
     return true;
   }
 

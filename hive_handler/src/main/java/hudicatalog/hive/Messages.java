@@ -199,20 +199,21 @@ final class Messages {
   }
 
   private static Splits readSplitsOnly(byte[] reply) throws TException, RefusedException {
-    Splits found = needed(result(reply, SPLITS, TType.STRUCT, Messages::readSplitsStruct), "no splits");
-    needed(found.version, "splits without a version");
-    needed(found.pin, "splits without their pin");
-    needed(found.splits, "splits without their list");
-    return found;
+    Splits splits = needed(result(reply, SPLITS, TType.STRUCT, Messages::readSplitsStruct), "no splits");
+    needed(splits.version, "splits without a version");
+    needed(splits.pin, "splits without their pin");
+    needed(splits.splits, "splits without their list");
+    return splits;
   }
 
   private static Statistics readStatisticsOnly(byte[] reply) throws TException, RefusedException {
-    Statistics found = needed(result(reply, STATISTICS, TType.STRUCT, Messages::readStatisticsStruct), "no statistics");
-    needed(found.files, "statistics without files");
-    needed(found.bytes, "statistics without bytes");
-    needed(found.exact, "statistics that do not say whether their rows are exact");
-    needed(found.columns, "statistics without columns");
-    return found;
+    Statistics statistics =
+        needed(result(reply, STATISTICS, TType.STRUCT, Messages::readStatisticsStruct), "no statistics");
+    needed(statistics.files, "statistics without files");
+    needed(statistics.bytes, "statistics without bytes");
+    needed(statistics.exact, "statistics that do not say whether their rows are exact");
+    needed(statistics.columns, "statistics without columns");
+    return statistics;
   }
 
   private static List<String> readValuesOnly(byte[] reply) throws TException, RefusedException {
@@ -247,48 +248,48 @@ final class Messages {
   }
 
   private static Statistics readStatisticsStruct(TProtocol in) throws TException {
-    Statistics found = new Statistics();
+    Statistics statistics = new Statistics();
     for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
       if (is(field, 2, TType.I64)) {
-        found.files = in.readI64();
+        statistics.files = in.readI64();
       } else if (is(field, 3, TType.I64)) {
-        found.bytes = in.readI64();
+        statistics.bytes = in.readI64();
       } else if (is(field, 4, TType.I64)) {
-        found.rows = in.readI64();
+        statistics.rows = in.readI64();
       } else if (is(field, 5, TType.BOOL)) {
-        found.exact = in.readBool();
+        statistics.exact = in.readBool();
       } else if (is(field, 6, TType.LIST)) {
-        found.columns = readList(in, TType.STRUCT, Messages::readColumn);
+        statistics.columns = readList(in, TType.STRUCT, Messages::readColumn);
       } else {
         TProtocolUtil.skip(in, field.type);
       }
     }
-    return found;
+    return statistics;
   }
 
   private static Column readColumn(TProtocol in) throws TException {
-    Column found = new Column();
+    Column column = new Column();
     for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
       if (is(field, 1, TType.STRING)) {
-        found.name = in.readString();
+        column.name = in.readString();
       } else if (is(field, 2, TType.I64)) {
-        found.nulls = in.readI64();
+        column.nulls = in.readI64();
       } else if (is(field, 3, TType.DOUBLE)) {
-        found.low = in.readDouble();
+        column.low = in.readDouble();
       } else if (is(field, 4, TType.DOUBLE)) {
-        found.high = in.readDouble();
+        column.high = in.readDouble();
       } else if (is(field, 5, TType.I64)) {
-        found.distinct = in.readI64();
+        column.distinct = in.readI64();
       } else if (is(field, 6, TType.DOUBLE)) {
-        found.length = in.readDouble();
+        column.length = in.readDouble();
       } else if (is(field, 7, TType.DOUBLE)) {
-        found.spread = in.readDouble();
+        column.spread = in.readDouble();
       } else {
         TProtocolUtil.skip(in, field.type);
       }
     }
-    needed(found.name, "statistics of a column without its name");
-    return found;
+    needed(column.name, "statistics of a column without its name");
+    return column;
   }
 
   private static TProtocol opened(byte[] reply, String method) throws TException {
@@ -324,23 +325,23 @@ final class Messages {
   }
 
   private static Splits readSplitsStruct(TProtocol in) throws TException {
-    Splits found = new Splits();
+    Splits splits = new Splits();
     for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
       if (is(field, 1, TType.I32)) {
-        found.version = in.readI32();
+        splits.version = in.readI32();
       } else if (is(field, 2, TType.STRING)) {
-        found.pin = in.readString();
+        splits.pin = in.readString();
       } else if (is(field, 3, TType.LIST)) {
-        found.splits = readList(in, TType.STRUCT, Messages::readSplit);
+        splits.splits = readList(in, TType.STRUCT, Messages::readSplit);
       } else if (is(field, 4, TType.I64)) {
-        found.filesTotal = in.readI64();
+        splits.filesTotal = in.readI64();
       } else if (is(field, 5, TType.I64)) {
-        found.filesKept = in.readI64();
+        splits.filesKept = in.readI64();
       } else {
         TProtocolUtil.skip(in, field.type);
       }
     }
-    return found;
+    return splits;
   }
 
   private interface FieldReader<T> {
@@ -361,22 +362,22 @@ final class Messages {
   }
 
   private static Split readSplit(TProtocol in) throws TException {
-    Split found = new Split();
+    Split split = new Split();
     for (TField field = in.readFieldBegin(); field.type != TType.STOP; field = in.readFieldBegin()) {
       if (is(field, 1, TType.STRING)) {
-        found.path = in.readString();
+        split.path = in.readString();
       } else if (is(field, 2, TType.I64)) {
-        found.start = in.readI64();
+        split.start = in.readI64();
       } else if (is(field, 3, TType.I64)) {
-        found.length = in.readI64();
+        split.length = in.readI64();
       } else {
         TProtocolUtil.skip(in, field.type);
       }
     }
-    needed(found.path, "a split without a path");
-    needed(found.start, "a split without a start");
-    needed(found.length, "a split without a length");
-    return found;
+    needed(split.path, "a split without a path");
+    needed(split.start, "a split without a start");
+    needed(split.length, "a split without a length");
+    return split;
   }
 
   private static boolean is(TField field, int id, byte type) {

@@ -116,9 +116,9 @@ final class ScanSplits {
       return null;
     }
     String names = job.get(ColumnProjectionUtils.READ_COLUMN_NAMES_CONF_STR, "");
-    LinkedHashSet<String> found = new LinkedHashSet<>(Arrays.asList(names.split(",")));
-    found.remove("");
-    return new ArrayList<>(found);
+    LinkedHashSet<String> distinct = new LinkedHashSet<>(Arrays.asList(names.split(",")));
+    distinct.remove("");
+    return new ArrayList<>(distinct);
   }
 
   private static List<FileSplit> checked(ScanRequest request, Messages.Splits answer) throws IOException {
@@ -130,16 +130,16 @@ final class ScanSplits {
       throw new IOException("another snapshot than the one that the query began with");
     }
     TablePath table = new TablePath(request.scan.location);
-    List<FileSplit> found = new ArrayList<>(answer.splits.size());
+    List<FileSplit> splits = new ArrayList<>(answer.splits.size());
     for (Messages.Split split : answer.splits) {
       Path path = table.inside(split.path);
       if (split.start < 0 || split.length <= 0 || split.start > Long.MAX_VALUE - split.length) {
         throw new IOException("bytes " + split.start + " and " + split.length + " more of " + split.path);
       }
-      found.add(new FileSplit(path, split.start, split.length, (String[]) null));
+      splits.add(new FileSplit(path, split.start, split.length, (String[]) null));
     }
-    checkDisjoint(found);
-    return found;
+    checkDisjoint(splits);
+    return splits;
   }
 
   /** Rows of a range that is read twice would be there twice. */

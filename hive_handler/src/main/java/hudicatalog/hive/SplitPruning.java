@@ -44,9 +44,9 @@ final class SplitPruning {
         || parts.get(0).getTypeInfo() instanceof DecimalTypeInfo) {
       return false;
     }
-    Messages.Statistics found = TableStatistics.of(hive, table);
+    Messages.Statistics statistics = TableStatistics.of(hive, table);
     Messages.Column column =
-        found == null ? null : TableStatistics.column(found, ((ExprNodeColumnDesc) parts.get(0)).getColumn());
+        statistics == null ? null : TableStatistics.column(statistics, ((ExprNodeColumnDesc) parts.get(0)).getColumn());
     if (column == null || column.spread == null || column.spread > MOST_SPREAD) {
       return false;
     }
@@ -121,9 +121,9 @@ final class SplitPruning {
     Set<String> names = new HashSet<>(side.key.getCols());
     side.conditions.forEach(condition -> names.addAll(condition.getCols()));
     Map<String, ColStatistics> columns = new HashMap<>();
-    List<ColStatistics> found = StatsUtils.getTableColumnStats(side.table(), side.scan.getSchema().getSignature(),
+    List<ColStatistics> known = StatsUtils.getTableColumnStats(side.table(), side.scan.getSchema().getSignature(),
         new ArrayList<>(names), null, true);
-    for (ColStatistics column : found == null ? Collections.<ColStatistics>emptyList() : found) {
+    for (ColStatistics column : known == null ? Collections.<ColStatistics>emptyList() : known) {
       columns.put(column.getColumnName(), column);
     }
     return columns;

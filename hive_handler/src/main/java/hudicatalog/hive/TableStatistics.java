@@ -66,17 +66,17 @@ final class TableStatistics {
       CompiledScan pinned = Pins.pinned(hive, table);
       // A pin names one state of the table: its statistics are those of other queries, too.
       String key = pinned.location + "\n" + pinned.pin + "\n" + Settings.forService(pinned.settings);
-      Messages.Statistics found;
+      Messages.Statistics statistics;
       synchronized (KNOWN) {
-        found = KNOWN.get(key);
+        statistics = KNOWN.get(key);
       }
-      if (found == null) {
-        found = new ServiceClient(hive, pinned).statistics();
+      if (statistics == null) {
+        statistics = new ServiceClient(hive, pinned).statistics();
         synchronized (KNOWN) {
-          KNOWN.put(key, found == null ? NONE : found);
+          KNOWN.put(key, statistics == null ? NONE : statistics);
         }
       }
-      return found == NONE ? null : found;
+      return statistics == NONE ? null : statistics;
     } catch (IOException e) {
       LOG.warn("{}: no statistics: {}", table.getFullyQualifiedName(), e.getMessage());
       return null;
@@ -84,8 +84,8 @@ final class TableStatistics {
   }
 
   /** Let Hive answer count(*) by the rows of a table, for the query that is compiled, and nothing by its columns. */
-  static void answerCounts(Messages.Statistics found, Map<String, String> parameters) {
-    parameters.putAll(basic(found));
+  static void answerCounts(Messages.Statistics statistics, Map<String, String> parameters) {
+    parameters.putAll(basic(statistics));
     StatsSetupConst.setBasicStatsState(parameters, StatsSetupConst.TRUE);
   }
 
@@ -97,20 +97,20 @@ final class TableStatistics {
   }
 
   /** As Hive's parameters of a table name them; they replace those that the query holds. */
-  static Map<String, String> basic(Messages.Statistics found) {
+  static Map<String, String> basic(Messages.Statistics statistics) {
     Map<String, String> basic = new HashMap<>();
     basic.put(StatsSetupConst.COLUMN_STATS_ACCURATE, NOTHING_ACCURATE);
-    basic.put(StatsSetupConst.NUM_FILES, String.valueOf(found.files));
-    basic.put(StatsSetupConst.TOTAL_SIZE, String.valueOf(found.bytes));
-    if (found.rows != null) {
-      basic.put(StatsSetupConst.ROW_COUNT, String.valueOf(found.rows));
+    basic.put(StatsSetupConst.NUM_FILES, String.valueOf(statistics.files));
+    basic.put(StatsSetupConst.TOTAL_SIZE, String.valueOf(statistics.bytes));
+    if (statistics.rows != null) {
+      basic.put(StatsSetupConst.ROW_COUNT, String.valueOf(statistics.rows));
     }
     return basic;
   }
 
   /** A column's statistics; null where there are none. */
-  static Messages.Column column(Messages.Statistics found, String name) {
-    for (Messages.Column column : found.columns) {
+  static Messages.Column column(Messages.Statistics statistics, String name) {
+    for (Messages.Column column : statistics.columns) {
       if (column.name.equalsIgnoreCase(name)) {
         return column;
       }
@@ -119,16 +119,16 @@ final class TableStatistics {
   }
 
   /** Statistics of the columns of which the number of distinct values is known; Hive estimates the others. */
-  static List<ColumnStatisticsObj> columns(Table table, Messages.Statistics found) {
+  static List<ColumnStatisticsObj> columns(Table table, Messages.Statistics statistics) {
     Map<String, String> types = new HashMap<>();
     for (FieldSchema field : table.getCols()) {
       types.put(field.getName(), field.getType());
     }
     List<ColumnStatisticsObj> columns = new ArrayList<>();
-    for (Messages.Column column : found.columns) {
+    for (Messages.Column column : statistics.columns) {
       String type = types.get(column.name);
       ColumnStatisticsData data = type == null || column.distinct == null ? null
-          : data(type, column, nulls(found, column), distinct(found, column));
+          : data(type, column, nulls(statistics, column), distinct(statistics, column));
       if (data != null) {
         columns.add(new ColumnStatisticsObj(column.name, type, data));
       }
@@ -137,17 +137,17 @@ final class TableStatistics {
   }
 
   /** 0 only if there are none for certain, and never all rows. */
-  private static long nulls(Messages.Statistics found, Messages.Column column) {
+  private static long nulls(Messages.Statistics statistics, Messages.Column column) {
     if (column.nulls == null) {
       return 1;
     }
-    long rows = found.rows == null ? Long.MAX_VALUE : found.rows;
+    long rows = statistics.rows == null ? Long.MAX_VALUE : statistics.rows;
     return column.nulls == 0 ? 0 : Math.max(1, Math.min(column.nulls, rows - 1));
   }
 
   /** Less than the rows: Hive takes a column with as many values for a key, and these are estimates. */
-  private static long distinct(Messages.Statistics found, Messages.Column column) {
-    return found.rows == null ? column.distinct : Math.max(1, Math.min(column.distinct, found.rows - 1));
+  private static long distinct(Messages.Statistics statistics, Messages.Column column) {
+    return statistics.rows == null ? column.distinct : Math.max(1, Math.min(column.distinct, statistics.rows - 1));
   }
 
   private static ColumnStatisticsData data(String type, Messages.Column column, long nulls, long distinct) {

@@ -23,16 +23,16 @@ public final class Address {
    * @throws IOException when there is none, or one is wrong
    */
   public static List<Address> all(String setting, String text, String hint) throws IOException {
-    List<Address> found = new ArrayList<>();
+    List<Address> addresses = new ArrayList<>();
     for (String one : text == null ? new String[0] : text.split(",")) {
       if (!one.trim().isEmpty()) {
-        found.add(of(setting, one.trim()));
+        addresses.add(of(setting, one.trim()));
       }
     }
-    if (found.isEmpty()) {
+    if (addresses.isEmpty()) {
       throw new IOException(setting + " is not set: " + hint);
     }
-    return found;
+    return addresses;
   }
 
   private static Address of(String setting, String text) throws IOException {

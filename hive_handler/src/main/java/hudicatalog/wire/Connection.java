@@ -76,20 +76,20 @@ public final class Connection {
   private static byte[] read(Socket socket, long end, int size) throws IOException {
     InputStream in = socket.getInputStream();
     // Memory grows as bytes arrive, so a large declared length costs nothing.
-    byte[] found = new byte[Math.min(size, PART)];
+    byte[] frame = new byte[Math.min(size, PART)];
     int filled = 0;
     while (filled < size) {
-      if (filled == found.length) {
-        found = Arrays.copyOf(found, (int) Math.min(size, found.length * 2L));
+      if (filled == frame.length) {
+        frame = Arrays.copyOf(frame, (int) Math.min(size, frame.length * 2L));
       }
       socket.setSoTimeout(left(end));
-      int got = in.read(found, filled, found.length - filled);
+      int got = in.read(frame, filled, frame.length - filled);
       if (got < 0) {
         throw new EOFException("the connection ended within the reply");
       }
       filled += got;
     }
-    return found;
+    return frame;
   }
 
   /** Milliseconds until the end, at least one. */

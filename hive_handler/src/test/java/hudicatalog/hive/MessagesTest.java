@@ -33,14 +33,14 @@ import org.junit.jupiter.api.Test;
 class MessagesTest {
   @Test
   void splitsAreRead() throws Exception {
-    Messages.Splits found = Messages.readSplits(reply("splits", TMessageType.REPLY, 1, TType.STRUCT));
-    assertEquals(1, found.version);
-    assertEquals("p", found.pin);
-    assertEquals(2, found.splits.size());
-    assertEquals("file:/t/b", found.splits.get(1).path);
-    assertEquals(4L, found.splits.get(1).start);
-    assertEquals(100L, found.splits.get(1).length);
-    assertEquals(9L, found.filesTotal);
+    Messages.Splits splits = Messages.readSplits(reply("splits", TMessageType.REPLY, 1, TType.STRUCT));
+    assertEquals(1, splits.version);
+    assertEquals("p", splits.pin);
+    assertEquals(2, splits.splits.size());
+    assertEquals("file:/t/b", splits.splits.get(1).path);
+    assertEquals(4L, splits.splits.get(1).start);
+    assertEquals(100L, splits.splits.get(1).length);
+    assertEquals(9L, splits.filesTotal);
   }
 
   @Test
@@ -97,11 +97,11 @@ class MessagesTest {
     CompiledScan scan = new CompiledScan("file:/a b/ü&=%2F", "db.t", "q1", null, settings).withPin("{\"i\": \"${x}\"}");
     JobConf job = new JobConf(false);
     job.set(CompiledScan.KEY, scan.toText());
-    CompiledScan found = CompiledScan.of(job);
-    assertEquals(scan.toText(), found.toText());
-    assertEquals("file:/a b/ü&=%2F", found.location);
-    assertEquals("{\"i\": \"${x}\"}", found.pin);
-    assertEquals(settings, found.settings);
+    CompiledScan again = CompiledScan.of(job);
+    assertEquals(scan.toText(), again.toText());
+    assertEquals("file:/a b/ü&=%2F", again.location);
+    assertEquals("{\"i\": \"${x}\"}", again.pin);
+    assertEquals(settings, again.settings);
     assertThrows(IOException.class, () -> CompiledScan.of(new JobConf(false)));
   }
 
@@ -185,11 +185,11 @@ class MessagesTest {
   }
 
   private static byte[] hex(String text) {
-    byte[] found = new byte[text.length() / 2];
-    for (int i = 0; i < found.length; i++) {
-      found[i] = (byte) Integer.parseInt(text.substring(2 * i, 2 * i + 2), 16);
+    byte[] bytes = new byte[text.length() / 2];
+    for (int i = 0; i < bytes.length; i++) {
+      bytes[i] = (byte) Integer.parseInt(text.substring(2 * i, 2 * i + 2), 16);
     }
-    return found;
+    return bytes;
   }
 
   private static void assertRefused(byte[] reply) {

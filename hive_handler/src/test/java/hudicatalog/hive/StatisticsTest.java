@@ -25,12 +25,12 @@ import org.junit.jupiter.api.Test;
 class StatisticsTest {
   @Test
   void statisticsAreRead() throws Exception {
-    Messages.Statistics found = Messages.readStatistics(reply());
-    assertEquals(3L, found.files);
-    assertEquals(700L, found.bytes);
-    assertEquals(40L, found.rows);
-    assertTrue(found.exact);
-    Messages.Column column = found.columns.get(0);
+    Messages.Statistics statistics = Messages.readStatistics(reply());
+    assertEquals(3L, statistics.files);
+    assertEquals(700L, statistics.bytes);
+    assertEquals(40L, statistics.rows);
+    assertTrue(statistics.exact);
+    Messages.Column column = statistics.columns.get(0);
     assertEquals("id", column.name);
     assertEquals(1.5, column.low);
     assertEquals(9L, column.distinct);

@@ -93,17 +93,17 @@ final class HudiMetadata implements ConnectorMetadata {
     ObjectNode request = ServiceClient.object().put("schema", name.getSchemaName()).put("table", name.getTableName())
         .put("query_type", SessionOptions.queryType(session)).put("query", session.getQueryId());
     end.ifPresent(version -> VersionTexts.put(request, version, session.getTimeZoneKey().getZoneId()));
-    Optional<JsonNode> found = described.computeIfAbsent(
+    Optional<JsonNode> description = described.computeIfAbsent(
         List.of(name, request.path("version").asText(), request.path("micros").asText(),
             SessionOptions.queryType(session)),
         _ -> Optional.of(service.ask("hudiTable", request)).filter(JsonNode::isObject));
-    if (found.isEmpty()) {
+    if (description.isEmpty()) {
       return null; // the engine says that there is no such table
     }
-    JsonNode table = found.get();
+    JsonNode table = description.get();
     HudiTable handle = new HudiTable(name, table.get("pin").asText(), table.path("instant").asText("no commit"),
         SessionOptions.queryType(session), TupleDomain.all(), List.of(), Pushed.NONE, Optional.empty());
-    described.put(key(handle), found);
+    described.put(key(handle), description);
     return handle;
   }
 
