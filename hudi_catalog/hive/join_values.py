@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from catalog.concurrency.caches import LruCache, memoize
 from catalog.planner import make_plan
@@ -13,6 +15,7 @@ from catalog.snapshots.scan_options import ScanOptions
 from catalog.snapshots.snapshot import Snapshot
 from pushdown.errors import RowCastError
 from pushdown.expression import And, HudiExpression, all_of
+from pushdown.translators.hive_literals import FIRST_COMMON_DATE
 from pushdown.walk import inexact_part
 
 MOST_BYTES: Final = 64 << 20
@@ -35,7 +38,8 @@ def join_values(
 
     Returns:
         Distinct values as texts. None where they are not told: there are too many, the files are too large, the column
-        has another type, or a row's result cannot be computed. Kept with the snapshot.
+        has another type, Hive may read one of them as another date, or a row's result cannot be computed. Kept with the
+        snapshot.
     """
     kept: LruCache[Any, tuple[list[str] | None]] = memoize(snapshot, "join values", lambda: LruCache(_MOST_KEPT))
     known = kept.get((expression, name))
@@ -59,13 +63,21 @@ def _read(snapshot: Snapshot, expression: HudiExpression | None, name: str, opti
                 return None
     except RowCastError:
         return None
-    return [str(value) for value in values.to_pylist()]
+    return None if _has_displaced_dates(values) else [str(value) for value in values.to_pylist()]
 
 
 def _has_texts(type_: pa.DataType) -> bool:
     types = pa.types
     whole = types.is_signed_integer(type_) or types.is_date32(type_)
     return whole or types.is_string(type_) or types.is_large_string(type_)
+
+
+def _has_displaced_dates(values: pa.Array[Any]) -> bool:
+    """Whether Hive may read one of the values as another date, or a reader of our own none at all."""
+    if not pa.types.is_date32(values.type):
+        return False
+    common = pc.and_(pc.greater_equal(values, FIRST_COMMON_DATE), pc.less_equal(values, dt.date.max))
+    return not pc.all(common).as_py()
 
 
 def _exact(expression: HudiExpression | None) -> HudiExpression | None:

@@ -39,7 +39,8 @@ CALENDARS_APART = dt.timedelta(days=14)
 Before 1582-10-15 Hive may read days, of files of other writers, by the Julian calendar (10 days apart at most since the
 year 1), and before 1900 clock times by local mean time, and by that calendar too.
 """
-_FIRST_DATE = dt.date(1582, 10, 15) + CALENDARS_APART
+FIRST_COMMON_DATE = dt.date(1582, 10, 15) + CALENDARS_APART
+"""From here on, Hive reads dates as they are stored, whoever wrote them."""
 _FIRST_CLOCK_TIME = dt.date(_FIRST_YEAR_OF_CLOCKS, 1, 1) + CALENDARS_APART
 
 
@@ -176,7 +177,7 @@ def is_displaced(kind: HiveType, literal: Any) -> bool:
     if not isinstance(literal, dt.date):
         return False
     day = literal.date() if isinstance(literal, dt.datetime) else literal
-    return day < (_FIRST_DATE if kind.base == "date" and type(literal) is dt.date else _FIRST_CLOCK_TIME)
+    return day < (FIRST_COMMON_DATE if kind.base == "date" and type(literal) is dt.date else _FIRST_CLOCK_TIME)
 
 
 def check_clock_time(moment: dt.datetime, time_zone: str) -> None:

@@ -1,5 +1,6 @@
 """What Hive's optimizer knows of tables of the storage handler, and what it answers by that alone."""
 
+import datetime as dt
 import re
 
 import pyarrow as pa
@@ -134,6 +135,43 @@ def test_known_values_leave_other_scans_of_the_query_alone(hive_world: World) ->
         answers = {one: (10, 1000), other: (20, 2000), whole: (6000, 59)}
         counted = hive_world.query(" UNION ALL ".join(parts), SCHEMA, ON_TEZ)
         assert sorted(counted) == sorted(answers[part] for part in parts), parts
+
+
+@pytest.mark.parametrize("first", ["0001-01-01", "1400-02-01", "1582-09-20", "9999-10-01"])
+def test_a_join_by_old_dates_that_a_query_has_twice(hive_world: World, first: str) -> None:
+    """Hive reads dates before 1582-10-15 as others than those that are stored, on both sides of the join."""
+    name = f"d{first[:4]}"
+    dates = [dt.date.fromisoformat(first) + dt.timedelta(day) for day in range(60)]
+    days = pa.table({"day": list(range(60)), "born": dates, "month": [f"m{day // 10}" for day in range(60)]})
+    facts = pa.table({"id": list(range(600)), "sold": [dates[key // 10] for key in range(600)]})
+    facts = facts.append_column("part", pa.array([f"p{key // 10}" for key in range(600)]))
+    write(hive_world.folder(SCHEMA), f"{name}_days", days, Layout("day", "day", 1))
+    write(hive_world.folder(SCHEMA), f"{name}_facts", facts, Layout("id", "id", 1, "part"))
+    for table in ("days", "facts"):
+        hive_world.register(SCHEMA, f"{name}_{table}")
+    sold = f"""
+        SELECT f.sold, count(*) AS pieces FROM {name}_facts f JOIN {name}_days d ON f.sold = d.born
+        WHERE d.month = 'm2' GROUP BY f.sold
+    """
+    sql = f"WITH s AS ({sold}) SELECT count(*), sum(a.pieces) FROM s a JOIN s b ON a.pieces = b.pieces"
+    assert hive_world.query(sql, SCHEMA, ON_TEZ) == [(100, 1000)]
+
+
+def test_a_join_where_null_equals_null_that_a_query_has_twice(hive_world: World) -> None:
+    days = pa.table({"id": list(range(60)), "day": [day if day % 10 else None for day in range(60)]})
+    days = days.append_column("month", pa.array([f"m{day // 10}" for day in range(60)]))
+    write(hive_world.folder(SCHEMA), "open_days", days, Layout("id", "id", 1))
+    sold = pa.array([key // 10 if key % 100 else None for key in range(600)], pa.int64())
+    facts = pa.table({"id": list(range(600)), "sold": sold, "part": [f"p{key // 10}" for key in range(600)]})
+    write(hive_world.folder(SCHEMA), "open_facts", facts, Layout("id", "id", 1, "part"))
+    for table in ("open_days", "open_facts"):
+        hive_world.register(SCHEMA, table)
+    sold_of = """
+        SELECT f.sold, count(*) AS pieces FROM open_facts f JOIN open_days d ON f.sold <=> d.day
+        WHERE d.month = 'm2' GROUP BY f.sold
+    """
+    sql = f"WITH s AS ({sold_of}) SELECT sum(a.pieces), sum(b.pieces) FROM s a JOIN s b ON a.sold <=> b.sold"
+    assert hive_world.query(sql, SCHEMA, ON_TEZ) == [(96, 96)]
 
 
 @pytest.mark.usefixtures("facts_and_days")

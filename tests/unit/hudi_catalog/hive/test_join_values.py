@@ -89,6 +89,22 @@ def test_what_is_not_told(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> No
     assert values(asking, "month", filter=None) is None
 
 
+@pytest.mark.parametrize("other", ["1400-01-01", "1582-10-20", "0001-01-01"])
+def test_dates_that_hive_may_read_as_others(asking: Asking, table: LocalTable, other: str) -> None:
+    row = days([70], "m2").set_column(2, "on", pa.array([dt.date.fromisoformat(other)]))
+    table.write("insert", row)
+    assert values(asking, "on") is None
+    assert values(asking, "day") == {str(day) for day in (*range(20, 30), 70)}
+    assert values(asking, "on", filter=tree("OPEqual", "month", "string", "m1")) is not None
+
+
+@pytest.mark.parametrize("number", [2_932_897, -719_163])
+def test_dates_beyond_those_of_python(asking: Asking, table: LocalTable, number: int) -> None:
+    row = days([70], "m2").set_column(2, "on", pa.array([number], pa.int32()).cast(pa.date32()))
+    table.write("insert", row)
+    assert values(asking, "on") is None
+
+
 def test_values_are_of_one_column(asking: Asking) -> None:
     for columns in (None, [], ["day", "month"]):
         with pytest.raises(RefusedError, match="values are those of one column"):
