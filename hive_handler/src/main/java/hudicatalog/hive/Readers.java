@@ -33,9 +33,16 @@ final class Readers {
 
   private Readers() {}
 
-  /** A job's configuration for reading; the job may have readers of other tables. */
+  /**
+   * A job's configuration for reading; the job may have readers of other tables.
+   *
+   * <p>Hive copies it for each file. It does not have where each setting came from, which takes most of that time.
+   */
   static JobConf conf(JobConf job) {
-    JobConf own = new JobConf(job);
+    JobConf own = new JobConf(false);
+    own.addResource(job);
+    own.setClassLoader(job.getClassLoader());
+    own.setCredentials(job.getCredentials());
     own.setBoolean(PROLEPTIC_DATES, true);
     // Files are planned by the names of columns; Hudi's own columns come first in them.
     own.setBoolean(DataWritableReadSupport.PARQUET_COLUMN_INDEX_ACCESS, false);
