@@ -1,9 +1,9 @@
 """TPC-DS' questions on Hive: the storage handler over Hudi tables beside Hive's own reading of plain Parquet.
 
-Hive reads the same rows twice: in one file a table, and in the very files of the Hudi tables' snapshots; the latter can be
-left out, which takes two thirds of the time. Questions that Hive cannot run over the plain tables are named and left out.
-What the handler answers slower than a side of plain tables, by more than `DOUBTED`, is measured more often at the end of
-the run; all answers count.
+Hive reads the same rows twice: in one file a table, and in the very files of the Hudi tables' snapshots; these can be
+left out, which takes two thirds of the time. Questions that Hive cannot run over the plain tables are named and left
+out. What the handler answers slower than a side of plain tables, by more than `DOUBTED`, is measured more often at the
+end of the run; all answers count.
 """
 
 from __future__ import annotations
