@@ -21,12 +21,14 @@ from pyhive import exc
 
 from benchmarks import tpcds
 from benchmarks.hive import ask, handling, parquet_table, plain_table
-from benchmarks.served import Turns
+from benchmarks.served import Tail, Turns
 from tools.engines.hive.server import HiveServer
 
 SCALE = "0.2"
 HANDLER, PLAIN, SAME = "storage handler", "plain Parquet, one file a table", "plain Parquet, the same files"
 DATABASES = {PLAIN: "plain", SAME: "files", HANDLER: "tpcds"}
+FINISHED = b"[Event:TASK_FINISHED]"
+"""What Tez says in HiveServer2's log of each task that finished."""
 DOUBTED, MORE = {PLAIN: 1.15, SAME: 1.1}, 2
 """Quotients, beside each side, from which a question is measured so many times more."""
 
@@ -53,22 +55,6 @@ class Figures:
     def of_days(self) -> set[str]:
         """The questions that ran and filter the dimension of days."""
         return self.days & self.seconds.keys()
-
-
-class Tasks:
-    """The tasks that Tez says in HiveServer2's log to have finished."""
-
-    def __init__(self, log: Path) -> None:
-        self._log = log
-        self._read = 0
-
-    def next(self) -> int:
-        """How many finished since this was asked before."""
-        with self._log.open("rb") as stream:
-            stream.seek(self._read)
-            new = stream.read()
-            self._read += len(new)
-        return new.count(b"[Event:TASK_FINISHED]")
 
 
 @contextlib.contextmanager
@@ -106,12 +92,12 @@ def run(folder: Path, repeats: int, scale: str = SCALE, sides: Collection[str] =
     """
     figures = Figures()
     with server(folder, scale, sides) as (hive, log, questions):
-        planned, finished = tpcds.Planned(log), Tasks(hive.process.log)
+        planned, tail = tpcds.Planned(log), Tail(hive.process.log)
         every: dict[str, Turns] = {}
         figures.days = {name for name, sql in questions.items() if tpcds.filters_days(sql)}
         for question, sql in questions.items():
             tasks = figures.tasks[question] = {}
-            turns = Turns(partial(_answer, hive, finished, sql, tasks), {side: [] for side in sides})
+            turns = Turns(partial(_answer, hive, tail, sql, tasks), {side: [] for side in sides})
             try:
                 turns.take(1, counted=False)
             except exc.OperationalError as error:
@@ -131,10 +117,10 @@ def run(folder: Path, repeats: int, scale: str = SCALE, sides: Collection[str] =
     return figures
 
 
-def _answer(hive: HiveServer, finished: Tasks, sql: str, tasks: dict[str, int], side: str) -> tuple[float, list[Any]]:
+def _answer(hive: HiveServer, tail: Tail, sql: str, tasks: dict[str, int], side: str) -> tuple[float, list[Any]]:
     """A side's answer: its seconds and rows, and its tasks in `tasks`."""
     answer = ask(hive, sql, database=DATABASES[side])
-    tasks[side] = finished.next()
+    tasks[side] = tail.next().count(FINISHED)
     return answer
 
 

@@ -43,6 +43,22 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes]) -> None:
     raise RuntimeError(f"not ready: {url}")
 
 
+class Tail:
+    """What is appended to a log."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._read = 0
+
+    def next(self) -> bytes:
+        """What was appended since this was asked before."""
+        with self._log.open("rb") as stream:
+            stream.seek(self._read)
+            new = stream.read()
+            self._read += len(new)
+        return new
+
+
 @dataclass
 class Turns:
     """Sides that answer one question in turn, all with the same rows.

@@ -25,6 +25,7 @@ import sqlglot
 from sqlglot import exp
 
 import hudi_catalog
+from benchmarks.served import Tail
 
 RELEASE = "1.5.5"
 SCHEMA = "tpcds"
@@ -186,15 +187,11 @@ class Planned:
     """What a service's query log says of the fact tables' plans, question by question."""
 
     def __init__(self, log: Path) -> None:
-        self._log = log
-        self._read = 0
+        self._log = Tail(log)
 
     def next(self) -> tuple[int, int]:
         """Bytes of the fact tables' files, all and planned, since this was asked before."""
-        with self._log.open() as stream:
-            stream.seek(self._read)
-            records = [json.loads(line) for line in stream.readlines()]
-            self._read = stream.tell()
+        records = [json.loads(line) for line in self._log.next().splitlines()]
         facts = [one for one in records if "bytes_out" in one and one["table"].rpartition(".")[2] in FACTS]
         return sum(one["bytes_in"] for one in facts), sum(one["bytes_out"] for one in facts)
 

@@ -13,7 +13,7 @@ from tests.engines.kinds import kinds
 from tests.engines.model import comparable, expected
 from tests.property.spark_rows import write_table
 from tests.support.apache_hudi_client import environment
-from tests.support.scripts import report
+from tests.support.scripts import printed
 from tests.support.spark_checks import GROUPS
 from tests.support.spark_reads import make_table
 
@@ -44,7 +44,7 @@ def test_writes_without_spark_on_the_oldest_packages(tmp_path: Path) -> None:
     if not python.exists():
         skip_or_fail(f"no environment with PySpark {OLDEST} at {python}: run `make engines`")
     script = Path(__file__).with_name("oldest_script.py")
-    done = report(script, tmp_path, seconds=200, python=python)
+    done = json.loads(printed(script, tmp_path, seconds=200, python=python)[-1])
     print(done["packages"])
     assert done["texts"] == {"0": "", "1": "x", "2": "two", "3": "three", "4": "xxxx", "5": "xxxxx", "7": "seven"}
     assert done["inner"] == {"n": 2, "many": [3]}
@@ -58,7 +58,8 @@ def test_planned_reads_on_the_oldest_pyspark(tmp_path: Path, group: str) -> None
         skip_or_fail(f"no environment with PySpark {OLDEST} at {python}: run `make engines`")
     make_table(tmp_path / "t")
     write_table(str(tmp_path / "kinds"))
-    done = report(Path(__file__).with_name("reads_script.py"), tmp_path, group, seconds=580, python=python)
+    script = Path(__file__).with_name("reads_script.py")
+    done = json.loads(printed(script, tmp_path, group, seconds=580, python=python)[-1])
     assert done["pyspark"] == OLDEST
     assert done["passed"] == [*GROUPS[group]]
     assert group != "reads" or done["pruned"] > 2

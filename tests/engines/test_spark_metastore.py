@@ -1,6 +1,7 @@
 """Names that `hudi-catalog sync` wrote to a real Hive Metastore, asked for by plain Spark with Hive's catalog."""
 
 import contextlib
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from table_format.errors import ServiceError
 from tests.conftest import skip_or_fail
 from tests.support.apache_hudi_client import environment
 from tests.support.command import MAIN
-from tests.support.scripts import report
+from tests.support.scripts import printed
 from tests.support.spark_reads import make_table
 from tools.engines.metastore import MetastoreServer
 
@@ -46,10 +47,10 @@ def test_names_of_a_real_sync_answer(hive_metastore: MetastoreServer, tmp_path: 
         subprocess.run([*MAIN, *sync], check=True, stdout=subprocess.DEVNULL, timeout=120)
     script = Path(__file__).with_name("metastore_script.py")
     try:
-        read = report(script, hive_metastore.uri, path, jar, seconds=400, python=python, folder=tmp_path)
+        lines = printed(script, hive_metastore.uri, path, jar, seconds=400, python=python, folder=tmp_path)
     finally:
         with contextlib.closing(open_metastore(hive_metastore.uri)) as store:
             for schema in ("shop", "apache", "handled"):
                 store.drop_table(schema, "orders")
     names = ["apache.orders", "handled.orders", "shop.orders"]
-    assert read["names"] == names
+    assert json.loads(lines[-1])["names"] == names

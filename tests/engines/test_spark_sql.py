@@ -1,6 +1,7 @@
 """Synced entries in Spark SQL with Apache Hudi's bundle, and Apache's own sync beside ours, over a Hive Metastore."""
 
 import datetime as dt
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from tests.engines.kinds import Kind, kinds
 from tests.engines.model import comparable
 from tests.support.apache_hudi_client import VERSIONS, ApacheError, ApacheHudi, missing
 from tests.support.local_writes import LocalTable
-from tests.support.scripts import reports
+from tests.support.scripts import printed
 from tools.engines.metastore import MetastoreServer
 
 pytestmark = [pytest.mark.engine, pytest.mark.spark]
@@ -149,7 +150,8 @@ def test_pyspark_alone(hive_metastore: MetastoreServer, written: dict[str, Path]
     store.close()
     names = ["apache.hive", "listed.hive", "handler.hive", "plain.hive", "apache.nothing"]
     script = Path(__file__).with_name("names_script.py")
-    results = {line["name"]: line for line in reports(script, hive_metastore.uri, *names, seconds=300)}
+    lines = printed(script, hive_metastore.uri, *names, seconds=300)
+    results = {line["name"]: line for line in map(json.loads, lines)}
     for name in ("apache.hive", "listed.hive"):
         assert results[name]["ours"] == {"rows": table.scan().count()}
         assert "Failed to find the data source: hudi" in results[name]["theirs"]["message"]

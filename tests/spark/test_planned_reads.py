@@ -3,6 +3,7 @@
 `HUDI_CATALOG_READ_FILTERS` says how many generated filters are compared.
 """
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -22,7 +23,7 @@ from spark_writer.read.jvm import Jvm, why_unreachable
 from table_format.errors import OptionError, UnsupportedTableError
 from tests.support import golden_slices
 from tests.support.generated_reads import check_generated_filters
-from tests.support.scripts import report
+from tests.support.scripts import printed
 from tests.support.spark_driver_rows import DRIVER_CHECKS
 from tests.support.spark_reader_filters import READER_CHECKS
 from tests.support.spark_reads import CHECKS, ZONES, conf, ids, make_kinds, make_table
@@ -165,7 +166,7 @@ def test_inserts_are_refused_without_a_planner(
 
 def test_threads_that_are_not_pinned(path: str) -> None:
     """The query's session is another one than the process's first, whose time zone would be taken."""
-    read = report(Path(__file__).with_name("unpinned_script.py"), path, seconds=200)
+    read = json.loads(printed(Path(__file__).with_name("unpinned_script.py"), path, seconds=200)[-1])
     assert "PYSPARK_PIN_THREAD" in read["reason"]
     assert read["ours"] == read["theirs"]
     assert len(read["ours"]) == 81

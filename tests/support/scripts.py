@@ -1,23 +1,21 @@
-"""Scripts that tests run in interpreters of their own, and what they report."""
+"""Scripts that tests run in interpreters of their own."""
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from tests.support.paths import ROOT
 
 
-def reports(
+def printed(
     script: Path,
     *arguments: str | Path,
     seconds: float,
     python: str | Path = sys.executable,
     folder: Path | None = None,
-) -> list[Any]:
-    """What each line says, as JSON, that a script of this project prints before it ends well.
+) -> list[str]:
+    """The lines that a script prints before it ends well.
 
     Args:
         script: is run with the project in front of the installed packages.
@@ -36,9 +34,4 @@ def reports(
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-
-
-def report(script: Path, *arguments: str | Path, seconds: float, **where: Any) -> Any:
-    """The last of them."""
-    return reports(script, *arguments, seconds=seconds, **where)[-1]
+    return done.stdout.splitlines()
